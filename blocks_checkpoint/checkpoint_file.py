@@ -1,0 +1,300 @@
+"""Open, verify and read a checkpoint.
+
+Three tiers of trust. Manifest and arrays are data. The log is a pickle that
+may only name the classes a log is made of. Iteration state and main loop are
+pickles like any other: reading them runs what their writer chose.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType, TracebackType
+from typing import Any, BinaryIO, Union
+
+import numpy as np
+
+from . import random_state
+from .archive import ArchiveReader, Damage
+from .errors import LoadError, NotACheckpoint
+from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
+from .loading import LoadingSession
+from .manifest import max_manifest_bytes, parse_manifest
+
+__all__ = ["ArrayMapping", "CheckpointFile", "open_checkpoint"]
+
+PathOrFile = Union[str, "os.PathLike[str]", BinaryIO]
+Main = Union[str, "os.PathLike[str]", ModuleType, None]
+
+
+def open_checkpoint(source: PathOrFile, *, mmap: bool = False) -> Any:
+    """Open a checkpoint for reading.
+
+    Only the table of contents and the manifest are read, and nothing is
+    unpickled. Checkpoints that Blocks wrote are recognised by their content
+    and opened likewise.
+
+    Parameters
+    ----------
+    source : str, os.PathLike or binary file
+        The file. An open file has to be seekable, and is left open.
+    mmap : bool
+        Give arrays as copy-on-write memory maps of the file instead of
+        reading them. Their checksums are then checked by ``verify()`` only.
+
+    Returns
+    -------
+    CheckpointFile
+        To be closed, or used with ``with``.
+
+    Raises
+    ------
+    CheckpointNotFound
+        There is no such file.
+    NotACheckpoint
+        The file is something else.
+    DamagedCheckpoint, HostileCheckpoint
+        It is a checkpoint that cannot be read.
+    UnsupportedFormat
+        It was written by a newer version of this package.
+    """
+    try:
+        return CheckpointFile(source, mmap=mmap)
+    except NotACheckpoint as error:
+        from .legacy import open_legacy
+
+        old = open_legacy(source)
+        if old is None:
+            raise error
+        return old
+
+
+class ArrayMapping(Mapping[str, "np.ndarray[Any, Any]"]):
+    """Arrays by name, each read when it is asked for.
+
+    A name is the true one, ``mlp/linear_0/W``; the one that the model uses,
+    ``/mlp/linear_0.W``, is understood as well.
+    """
+
+    def __init__(self, checkpoint: CheckpointFile, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._checkpoint = checkpoint
+        self._rows = {row["name"]: row for row in rows}
+        self._by_parameter_name = {row["parameter_name"]: row for row in self._rows.values()}
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        row = self._rows.get(name) or self._by_parameter_name.get(name)
+        if row is None:
+            raise KeyError(name)
+        return self._checkpoint.read_row(row)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows or name in self._by_parameter_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} arrays: {', '.join(self._rows)}>"
+
+
+class CheckpointFile:
+    """A checkpoint, open for reading; made by :func:`open_checkpoint`.
+
+    Attributes
+    ----------
+    path : str or None
+        Where it is.
+    manifest : dict
+        What the file says of itself.
+    parameters, arrays : ArrayMapping
+        The model's parameters; every array, the parameters among them.
+    """
+
+    def __init__(self, source: PathOrFile, *, mmap: bool = False) -> None:
+        self.archive = ArchiveReader(source)
+        self.path: str | None = self.archive.path
+        self._mmap = mmap
+        try:
+            if MANIFEST not in self.archive.members:
+                raise NotACheckpoint(
+                    f"this is a zip archive without a {MANIFEST}: not a checkpoint, or one "
+                    "that lost its manifest",
+                    path=self.path,
+                )
+            encoded = self.archive.read(
+                MANIFEST, max_bytes=max_manifest_bytes(len(self.archive.members))
+            )
+            self.manifest = parse_manifest(encoded, self.path, self.archive.members)
+        except BaseException:
+            self.archive.close()
+            raise
+        rows = self.manifest["arrays"]
+        self.arrays = ArrayMapping(self, rows)
+        self.parameters = ArrayMapping(self, (r for r in rows if r["kind"] == "parameter"))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """How far training was: ``iterations_done``, ``epochs_done``, ..."""
+        return dict(self.manifest["status"])
+
+    def read_row(self, row: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """Read the array that a row of the manifest describes."""
+        member = row["member"]
+        if self._mmap:
+            array = self.archive.map_array(member)
+        else:
+            array = self.archive.read_array(member)
+        return as_described(array, row, self.path)
+
+    def read_rows(self, rows: list[dict[str, Any]]) -> list[np.ndarray[Any, Any]]:
+        """Read many arrays, faster than one after another."""
+        if self._mmap:
+            return [self.read_row(row) for row in rows]
+        arrays = self.archive.read_arrays([row["member"] for row in rows])
+        return [as_described(arrays[row["member"]], row, self.path) for row in rows]
+
+    def log(self, *, allow: Iterable[Any] = ()) -> Any:
+        """Read the training log, and nothing else.
+
+        Parameters
+        ----------
+        allow : iterable of type or str
+            Classes (or their dotted names) to allow in the log beyond those
+            it is made of.
+
+        Raises
+        ------
+        LoadError
+            There is no log, or it names a class that is not allowed.
+        """
+        self._require(LOG)
+        return LoadingSession(self).load_log(allow=allow)
+
+    def iteration_state(self, *, main: Main = None) -> Any:
+        """Unpickle the pair of data stream and epoch iterator.
+
+        Runs what the file says. Only for files you trust.
+        """
+        self._require(ITERATION_STATE)
+        return LoadingSession(self, main).load_chain(ITERATION_STATE)
+
+    def main_loop(self, *, main: Main = None) -> Any:
+        """Unpickle the main loop.
+
+        Runs what the file says. Only for files you trust.
+
+        Parameters
+        ----------
+        main : str, os.PathLike or module, optional
+            The script whose functions the main loop needs, if it is not the
+            one that runs.
+
+        Raises
+        ------
+        LoadError
+            The main loop is absent, or cannot be unpickled.
+        MainModuleError
+            It needs functions of a script that does not run.
+        """
+        self._require(MAIN)
+        return LoadingSession(self, main).load_chain(MAIN)
+
+    def load(self, member: str, *, main: Main = None, **kwargs: Any) -> Any:
+        """Unpickle the object in any pickle member. Runs what the file says.
+
+        Parameters
+        ----------
+        member : str
+            ``'pkl'``, ``'log'``, ``'iteration_state'``, or the name given to
+            ``add_to_dump``.
+        main : str, os.PathLike or module, optional
+            As for :meth:`main_loop`.
+        **kwargs
+            For :class:`pickle.Unpickler`; or ``persistent_load``.
+        """
+        self._require(member)
+        session = LoadingSession(self, main, **kwargs)
+        return session.load_chain(member) if member in CHAIN else session.load_member(member)
+
+    def restore_random_state(self) -> bool:
+        """Set the global generators of ``random`` and ``numpy.random``.
+
+        Returns
+        -------
+        bool
+            False if the file does not have their state.
+        """
+        if RANDOM_STATE not in self.archive.members:
+            return False
+        random_state.restore(self.archive.read(RANDOM_STATE))
+        return True
+
+    def verify(self, progress: Any = None) -> list[Damage]:
+        """Check every byte of the file.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of bytes checked since the last call.
+
+        Returns
+        -------
+        list of Damage
+            ``member`` and ``reason`` of each; empty if the file is whole.
+        """
+        return self.archive.verify(progress)
+
+    def close(self) -> None:
+        """Close the file. Arrays that were read stay."""
+        self.archive.close()
+
+    def __enter__(self) -> CheckpointFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<checkpoint {self.path or 'in memory'}, status {self.manifest['status']}>"
+
+    def _require(self, member: str) -> None:
+        if member in self.manifest["pickles"] and member in self.archive.members:
+            return
+        if member == MAIN:
+            why = self.manifest.get("main_loop_error")
+            reason = f" because {why}" if why else ""
+            raise LoadError(
+                f"the main loop is not in this checkpoint{reason}. Build the main loop in a "
+                "script, and add Resume(path, load_log=True) to its extensions",
+                path=self.path,
+            )
+        have = ", ".join(self.manifest["pickles"]) or "none"
+        raise LoadError(f"there is no pickle {member!r} in it (it has: {have})", path=self.path)
+
+
+def as_described(
+    array: np.ndarray[Any, Any], row: Mapping[str, Any], path: str | None
+) -> np.ndarray[Any, Any]:
+    """Check an array against its row, and give it a dtype that NPY cannot name."""
+    if list(array.shape) != row["shape"]:
+        raise LoadError(
+            f"the manifest says the shape is {row['shape']}, the member has {list(array.shape)}",
+            path=path,
+            member=row["member"],
+        )
+    if array.dtype.kind == "V" and array.dtype.names is None and row["dtype"].isidentifier():
+        try:
+            import ml_dtypes
+        except ImportError:
+            return array
+        return array.view(np.dtype(getattr(ml_dtypes, row["dtype"])))
+    return array
+

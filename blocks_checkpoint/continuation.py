@@ -1,0 +1,92 @@
+"""Going on with training from a checkpoint alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from .checkpoint_file import Main, open_checkpoint
+from .resumption import forget_interrupts, has_finished, is_blocks_loop, replace_limits
+
+__all__ = ["continue_training"]
+
+logger = logging.getLogger(__name__)
+
+
+def continue_training(
+    path: str | os.PathLike[str], *, main: Main = None, extensions: Iterable[Any] = ()
+) -> Any:
+    """Load the main loop of a checkpoint, and run it.
+
+    Training goes on with the next batch, as if it had not been interrupted:
+    parameters, optimiser, data stream, log, extensions and random generators
+    are those of the run that was saved. A run that had finished trains
+    nothing.
+
+    Runs what the file says. Only for files you trust.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The checkpoint.
+    main : str, os.PathLike or module, optional
+        The script that was running, if the main loop needs functions of it
+        and it is not the one that runs now. It is imported; what is under its
+        ``if __name__ == '__main__':`` is not run.
+    extensions : iterable of TrainingExtension
+        Further extensions. They come before the ``Checkpoint``, so that what
+        is saved has them. A ``FinishAfter(after_n_epochs=20)`` among them
+        takes the place of those that the main loop had.
+
+    Returns
+    -------
+    MainLoop
+        After its run.
+
+    Raises
+    ------
+    MainModuleError
+        Functions of a script are needed, and this process does not have them.
+    LoadError
+        The file cannot be read, or has no main loop.
+    """
+    with open_checkpoint(path) as checkpoint:
+        main_loop = checkpoint.main_loop(main=main)
+        checkpoint.restore_random_state()
+        limits = checkpoint.manifest.get("limits")
+    status = main_loop.status
+    logger.info(
+        "continuing %s at epoch %s, iteration %s",
+        os.fspath(path),
+        status["epochs_done"],
+        status["iterations_done"],
+    )
+    forget_interrupts(main_loop)
+    add_extensions(main_loop, extensions)
+    if is_blocks_loop(main_loop) and has_finished(main_loop, limits):
+        logger.warning(
+            "training has finished already, after %s iterations and %s epochs: nothing is left "
+            "to do. To train on, raise the limit: continue_training(path, "
+            "extensions=[FinishAfter(...)])",
+            status["iterations_done"],
+            status["epochs_done"],
+        )
+        return main_loop
+    main_loop.run()
+    return main_loop
+
+
+def add_extensions(main_loop: Any, extensions: Iterable[Any]) -> None:
+    """Add extensions to a main loop, before the first that saves it."""
+    from .extensions import Checkpoint
+
+    added = list(extensions)
+    present = replace_limits(list(main_loop.extensions), added)
+    place = next(
+        (index for index, each in enumerate(present) if isinstance(each, Checkpoint)), len(present)
+    )
+    for extension in added:
+        extension.main_loop = main_loop
+    main_loop.extensions = present[:place] + added + present[place:]

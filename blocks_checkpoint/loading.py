@@ -1,0 +1,261 @@
+"""One loading of objects from a checkpoint: what is one stays one.
+
+A session keeps the arrays and members that it has loaded, so that whatever
+refers to them, from whichever pickle, gets the same object.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import platform
+import traceback
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .array_table import View, rebuild_view
+from .deep import with_deep_stack
+from .diagnosis import MAIN_MODULES
+from .engines import loaded_versions
+from .errors import CheckpointError, DamagedCheckpoint, LoadError
+from .format import CHAIN, LOG, MAIN
+from .log_sharing import find_part
+from .log_unpickler import load_log_pickle
+from .main_module import MainModule
+from .version import __version__
+from .zip_pickler import ZipUnpickler
+
+if TYPE_CHECKING:
+    from .checkpoint_file import CheckpointFile
+
+__all__ = ["LoadingSession"]
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, Any]
+else:
+    # numpy before 1.22 has no such subscripts at run time.
+    Array = np.ndarray
+
+
+class LoadingSession:
+    """Loads objects of one checkpoint that belong together.
+
+    Parameters
+    ----------
+    checkpoint : CheckpointFile
+    main : str, os.PathLike or module, optional
+        Where functions of ``__main__`` are found, if not in the running one.
+    persistent_load : callable, optional
+        The user's own.
+    **kwargs
+        For :class:`pickle.Unpickler`.
+    """
+
+    def __init__(
+        self,
+        checkpoint: CheckpointFile,
+        main: Any = None,
+        *,
+        persistent_load: Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._main = main
+        self._kwargs = {"persistent_load": persistent_load, **kwargs}
+        self._rows = {
+            row["id"]: row for row in checkpoint.manifest["arrays"] if row["id"] is not None
+        }
+        self._arrays: dict[int, Array] = {}
+        self._pools: dict[int, Any] = {}
+        self._objects: dict[str, Any] = {}
+        self._main_module: MainModule | None = None
+
+    def load_array(self, number: int) -> Array:
+        """Return the array of that number, always the same object."""
+        array = self._arrays.get(number)
+        if array is None:
+            array = self._arrays[number] = self._make_array(number)
+        return array
+
+    def _make_array(self, number: int) -> Array:
+        pooled = self._pools.get(number)
+        if isinstance(pooled, np.ndarray):
+            return pooled
+        if isinstance(pooled, tuple):
+            view = View(*pooled)
+            return rebuild_view(view, self.load_array(view.of))
+        row = self._rows.get(number)
+        if row is None:
+            raise DamagedCheckpoint(
+                f"a pickle refers to array {number}, which is not in the file",
+                path=self._checkpoint.path,
+            )
+        return self._checkpoint.read_row(row)
+
+    def load_log(self, *, allow: Iterable[Any] = ()) -> Any:
+        """Load the log with the restricted unpickler."""
+        content, pool = self._split(LOG)
+        path = self._checkpoint.path
+        if pool:
+            self._pools.update(load_log_pickle(pool, path=path))
+        return load_log_pickle(content, allow=allow, path=path, array_loader=self.load_array)
+
+    def load_member(self, member: str) -> Any:
+        """Load a pickle that stands by itself, once."""
+        if member not in self._objects:
+            self._objects[member] = self._guarded(member, lambda: self._load_alone(member))
+        return self._objects[member]
+
+    def load_chain(self, member: str) -> Any:
+        """Load the chain of pickles up to ``member``, and return its object."""
+        return self._guarded(member, lambda: self._load_chain(member))
+
+    def _load_alone(self, member: str) -> Any:
+        content, pool = self._split(member)
+        self._add_pool(pool)
+        return self._unpickler([content]).load()
+
+    def _load_chain(self, last: str) -> Any:
+        described = self._checkpoint.manifest["pickles"]
+        names = [name for name in CHAIN if name in described]
+        names = names[: names.index(last) + 1]
+        parts = [self._split(name) for name in names]
+        for _, pool in parts:
+            self._add_pool(pool)
+        if last == MAIN:
+            self._read_ahead()
+        unpickler = self._unpickler([content for content, _ in parts])
+        for name in names:
+            exports = described[name].get("exports")
+            if exports:
+                log = self.load_member(LOG)
+                unpickler.load_exports(lambda index: find_part(log, tuple(exports[index])))
+            self._objects[name] = unpickler.load()
+        return self._objects[last]
+
+    def _unpickler(self, contents: list[bytes]) -> ZipUnpickler:
+        return ZipUnpickler(
+            contents,
+            self.load_array,
+            load_member=self.load_member,
+            find_global=self._find_global,
+            **self._kwargs,
+        )
+
+    def _read_ahead(self) -> None:
+        """Read all arrays at once, which is faster than one by one."""
+        checkpoint = self._checkpoint
+        wanted = {n: r for n, r in self._rows.items() if n not in self._pools}
+        checkpoint_rows = checkpoint.read_rows(list(wanted.values()))
+        self._arrays.update(zip(wanted, checkpoint_rows))
+
+    def _add_pool(self, pool: bytes) -> None:
+        if pool:
+            self._pools.update(pickle.loads(pool))
+
+    def _split(self, member: str) -> tuple[bytes, bytes]:
+        """Read a pickle member: the pickle itself, and the pool behind it."""
+        content = self._checkpoint.archive.read(member)
+        length = self._checkpoint.manifest["pickles"][member]["bytes"]
+        if not 0 < length <= len(content):
+            raise DamagedCheckpoint(
+                f"the manifest says the pickle has {length} bytes, the member has {len(content)}",
+                path=self._checkpoint.path,
+                member=member,
+            )
+        return content[:length], content[length:]
+
+    def _find_global(self, module: str, name: str) -> Any:
+        if module in MAIN_MODULES:
+            if self._main_module is None:
+                needs = self._checkpoint.manifest.get("main_module")
+                self._main_module = MainModule(needs, self._main, self._checkpoint.path)
+            return self._main_module.find(name)
+        return import_global(module, name)
+
+    def _guarded(self, member: str, load: Callable[[], Any]) -> Any:
+        """Turn whatever goes wrong into an error that says where."""
+        try:
+            try:
+                return load()
+            except RecursionError:
+                # Rebuilding a graph may recurse as deeply as pickling it.
+                self._arrays.clear()
+                self._objects.clear()
+                return with_deep_stack(load)
+        except CheckpointError:
+            raise
+        except RecursionError as error:
+            culprit = _recursing_class(error)
+            raise LoadError(
+                f"{culprit or 'a class'} calls itself without end while it is being unpickled. "
+                "A __getattr__ must raise AttributeError for names that begin with two "
+                "underscores, and for attributes that are not there yet",
+                path=self._checkpoint.path,
+                member=member,
+            ) from error
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise LoadError(
+                f"unpickling failed with {type(error).__name__}: {error}. {self._advice()}",
+                path=self._checkpoint.path,
+                member=member,
+            ) from error
+
+    def _advice(self) -> str:
+        changed = [
+            f"{name} was {saved} and is {now}"
+            for name, saved in self._checkpoint.manifest["versions"].items()
+            for now in [_present_version(name)]
+            if now != saved
+        ]
+        since = f"Since it was saved, {'; '.join(changed)}. " if changed else ""
+        return (
+            f"{since}The parameters need no unpickling: LoadParameters(path) in a script that "
+            "builds the main loop, or load_parameters(path)"
+        )
+
+
+def import_global(module: str, name: str) -> Any:
+    """Find a function or class of an importable module.
+
+    NumPy 2 renamed ``numpy.core`` to ``numpy._core``; pickles of either
+    load under the other.
+    """
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError:
+        renamed = module.replace("numpy._core", "numpy.core", 1)
+        if renamed == module:
+            raise
+        found = importlib.import_module(renamed)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _present_version(name: str) -> str | None:
+    present: dict[str, str] = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "blocks_checkpoint": __version__,
+        **loaded_versions(),
+    }
+    if name in present:
+        return present[name]
+    try:
+        version = getattr(importlib.import_module(name), "__version__", None)
+    except ImportError:
+        return None
+    return version if isinstance(version, str) else None
+
+
+def _recursing_class(error: RecursionError) -> str | None:
+    frames = list(traceback.walk_tb(error.__traceback__))
+    for frame, _ in reversed(frames):
+        if frame.f_code.co_name.startswith("__") and "self" in frame.f_locals:
+            return type(frame.f_locals["self"]).__qualname__
+    return None

@@ -1,0 +1,1 @@
+"""Evaluating variables over the batches of a data set."""

@@ -1,0 +1,253 @@
+"""Stored arrays into shared variables: all of them, or none.
+
+First everything is compared, then everything is set. A model is never left
+with half of its parameters replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .array_table import ArrayTable
+from .engines import identity, stored_value
+from .errors import ParameterMismatch, ParameterWarning
+from .naming import VariableNames, kind_of, name_variables
+from .snapshot import known_variables
+from .zip_pickler import PicklerSettings, ZipPickler, write_pickles
+
+__all__ = ["Assignment", "match", "model_variables", "reachable_variables"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Assignment:
+    """Which stored array goes into which variable.
+
+    Attributes
+    ----------
+    pairs : list of (shared variable, dict)
+        The dict is the stored array's row in the manifest.
+    missing : list of str
+        Variables for which nothing is stored.
+    unexpected : list of str
+        Stored parameters that no variable takes.
+    wrong_shape : list of (str, tuple of int, tuple of int)
+        Name, stored shape, shape of the variable.
+    """
+
+    pairs: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    wrong_shape: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.missing or self.unexpected or self.wrong_shape)
+
+    def describe(self) -> str:
+        """Say what does not fit, one line for each name."""
+        lines = [f"missing in the file: {name}" for name in self.missing]
+        lines += [f"in the file only: {name}" for name in self.unexpected]
+        lines += [
+            f"{name} has shape {stored} in the file, {expected} in the model"
+            for name, stored, expected in self.wrong_shape
+        ]
+        return "".join(f"\n  - {line}" for line in lines)
+
+    def require_complete(self, path: str | None, *, strict: bool, stacklevel: int = 3) -> None:
+        """Raise or warn about what does not fit.
+
+        Raises
+        ------
+        ParameterMismatch
+            Something does not fit, and ``strict`` is true; or nothing fits.
+        """
+        if self.is_complete:
+            return
+        if strict or not self.pairs:
+            advice = (
+                "Nothing was changed. strict=False loads what fits"
+                if self.pairs
+                else "Nothing in the file fits this model, and nothing was changed"
+            )
+            raise ParameterMismatch(
+                f"the parameters in the file are not those of the model. {advice}."
+                f"{self.describe()}",
+                missing=self.missing,
+                unexpected=self.unexpected,
+                wrong_shape=self.wrong_shape,
+                path=path,
+            )
+        warnings.warn(
+            f"{path}: not everything was loaded.{self.describe()}",
+            ParameterWarning,
+            stacklevel=stacklevel,
+        )
+
+    def prepare(self, checkpoint: Any) -> PreparedAssignment:
+        """Read the arrays, each with the dtype its variable has.
+
+        Whatever can go wrong goes wrong here, before a variable is touched.
+        """
+        rows = [row for _, row in self.pairs]
+        if hasattr(checkpoint, "read_rows"):
+            arrays = checkpoint.read_rows(rows)
+        else:
+            arrays = [checkpoint.arrays[row["name"]] for row in rows]
+        return PreparedAssignment(
+            [
+                (variable, _converted(array, variable))
+                for (variable, _), array in zip(self.pairs, arrays)
+            ]
+        )
+
+
+@dataclass
+class PreparedAssignment:
+    """Arrays that are read, and the variables they are for."""
+
+    pairs: list[tuple[Any, np.ndarray[Any, Any]]]
+
+    def carry_out(self) -> None:
+        """Set every variable."""
+        for variable, value in self.pairs:
+            # The array is ours alone; an engine that can take it need not copy.
+            variable.set_value(value, borrow=True)
+
+
+def _converted(array: np.ndarray[Any, Any], variable: Any) -> np.ndarray[Any, Any]:
+    dtype = _dtype_of(variable)
+    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+
+def _dtype_of(variable: Any) -> Any:
+    return getattr(stored_value(variable), "dtype", None) or getattr(variable.type, "dtype", None)
+
+
+def _shape_of(variable: Any) -> tuple[int, ...]:
+    return tuple(np.shape(stored_value(variable)))
+
+
+def model_variables(model: Any) -> tuple[list[Any], list[VariableNames]]:
+    """List the shared variables that make up a model, and name them.
+
+    Parameters
+    ----------
+    model : Model
+        Has ``parameters``, and may have ``shared_variables``.
+
+    Returns
+    -------
+    variables : list of shared variables
+        Its parameters, and what else of its graph belongs to bricks: the
+        statistics that batch normalisation has gathered.
+    names : list of VariableNames
+    """
+    parameters = list(model.parameters)
+    get_names = getattr(model, "get_parameter_dict", None)
+    known = {identity(parameter) for parameter in parameters}
+    others = [
+        variable
+        for variable in getattr(model, "shared_variables", ())
+        if identity(variable) not in known and kind_of(variable) == "buffer"
+    ]
+    variables = parameters + others
+    return variables, name_variables(
+        variables, parameters=parameters, given=get_names() if get_names else None
+    )
+
+
+def reachable_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
+    """List every shared variable of a main loop, named as a save names them."""
+    model = getattr(main_loop, "model", None)
+    algorithm = getattr(main_loop, "algorithm", None)
+    parameters = list(
+        getattr(model, "parameters", None) or getattr(algorithm, "parameters", None) or ()
+    )
+    get_names = getattr(model, "get_parameter_dict", None)
+    variables = {identity(variable): variable for variable in parameters}
+    for variable in _met_while_pickling(main_loop) + known_variables(main_loop):
+        variables.setdefault(identity(variable), variable)
+    found = list(variables.values())
+    return found, name_variables(
+        found, parameters=parameters, given=get_names() if get_names else None
+    )
+
+
+def _met_while_pickling(main_loop: Any) -> list[Any]:
+    """List the shared variables in the order in which a save would meet them."""
+
+    def write(deep: bool) -> list[Any]:
+        table = ArrayTable()
+        pickler = ZipPickler(table, PicklerSettings(), deep=deep)
+        try:
+            pickler.dump(main_loop)
+        except RecursionError:
+            raise
+        except Exception as error:
+            # To complain about that is for a save. What was met before counts.
+            logger.debug("the main loop cannot be pickled: %s", error)
+        return [v for stored in table.plan().stored for v in stored.variables]
+
+    try:
+        return write_pickles(write)
+    except RecursionError:
+        return []
+
+
+def match(
+    variables: Sequence[Any],
+    names: Sequence[VariableNames],
+    rows: Sequence[dict[str, Any]],
+    *,
+    optional_kinds: Container[str] = (),
+) -> Assignment:
+    """Find the stored array for each variable.
+
+    Parameters
+    ----------
+    variables : sequence of shared variables
+    names : sequence of VariableNames
+        One for each.
+    rows : sequence of dict
+        The manifest's description of what is stored. Each parameter among
+        them must be taken by some variable.
+    optional_kinds : container of str
+        Kinds of variables that stay as they are where nothing fits.
+
+    Returns
+    -------
+    Assignment
+    """
+    by_parameter_name = {row["parameter_name"]: row for row in rows}
+    by_name = {row["name"]: row for row in rows}
+    assignment = Assignment()
+    taken: set[int] = set()
+    for variable, each in zip(variables, names):
+        row = by_parameter_name.get(each.parameter_name) or by_name.get(each.name)
+        is_optional = each.kind in optional_kinds
+        if row is None:
+            if not is_optional:
+                assignment.missing.append(each.parameter_name)
+            continue
+        taken.add(id(row))
+        stored, expected = tuple(row["shape"]), _shape_of(variable)
+        if stored == expected:
+            assignment.pairs.append((variable, row))
+        elif is_optional:
+            logger.warning(
+                "%s stays as it is: its shape is %s, in the file %s", each.name, expected, stored
+            )
+        else:
+            assignment.wrong_shape.append((each.parameter_name, stored, expected))
+    assignment.unexpected = [
+        row["parameter_name"] for row in rows if row["kind"] == "parameter" and id(row) not in taken
+    ]
+    return assignment
