@@ -94,7 +94,7 @@ def rebuild_view(view: View, memory: Array) -> Array:
     # The transpose of a Fortran-ordered array is the same memory in C order.
     in_order = memory if memory.flags.c_contiguous else memory.T
     octets = in_order.reshape(-1).view(np.uint8)
-    return np.ndarray(view.shape, view.dtype, octets, view.offset, view.strides)  # type: ignore[arg-type]
+    return np.ndarray(view.shape, view.dtype, octets, view.offset, view.strides)
 
 
 @dataclass
@@ -299,7 +299,7 @@ class ArrayTable:
         # All of it lies in one allocation: it is a chain of arrays of which
         # each overlaps the next.
         raw = (ctypes.c_ubyte * (end - start)).from_address(start)
-        memory = np.frombuffer(raw, dtype=np.uint8)
+        memory = np.frombuffer(memoryview(raw), dtype=np.uint8)
         return self._add(_Entry(memory, []))
 
     def _clusters(self) -> Iterator[list[int]]:

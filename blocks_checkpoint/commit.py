@@ -165,6 +165,8 @@ def _resolve(path: str) -> tuple[str, int | None]:
         status = os.lstat(target)
     except FileNotFoundError:
         return target, None
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     if not stat.S_ISREG(status.st_mode):
         what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise SaveError(f"this is {what}; give the path of a file", path=path)

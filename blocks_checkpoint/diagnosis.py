@@ -185,10 +185,10 @@ def _parts(thing: Any, reduced: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(reduced, str):
         _check_importable(thing, reduced)
         return
-    function, args, state, items, pairs, *_ = (*reduced, None, None, None)
+    function, args, state, items, pairs = [*reduced, None, None, None][:5]
     # An object that is made by its class alone: the class goes without saying,
     # but has to be importable.
-    plain = function in (copyreg.__newobj__, getattr(copyreg, "__newobj_ex__", None))  # type: ignore[attr-defined]
+    plain = function in (copyreg.__newobj__, copyreg.__newobj_ex__)  # type: ignore[attr-defined]
     if not plain:
         yield ".__reduce_ex__()[0]", function
     for index, arg in enumerate(args):

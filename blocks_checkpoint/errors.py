@@ -8,6 +8,7 @@ went wrong, where, and what to do about it.
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ __all__ = [
     "LoadError",
     "MainModuleError",
     "MainModuleWarning",
+    "NameConflict",
+    "NoGoodCheckpoint",
     "NotACheckpoint",
     "ParameterMismatch",
     "ParameterWarning",
@@ -78,7 +81,11 @@ class SaveError(CheckpointError):
     """A checkpoint could not be written; the file of before is untouched."""
 
 
-class UnpicklableError(SaveError):
+class NameConflict(SaveError, ValueError):
+    """A name is reserved, is given twice, or is not in the file it should be in."""
+
+
+class UnpicklableError(SaveError, pickle.PicklingError):
     """Something in the object graph cannot be pickled.
 
     Attributes
@@ -98,6 +105,22 @@ class LoadError(CheckpointError):
 
 class CheckpointNotFound(LoadError, FileNotFoundError):
     """There is no checkpoint where one was asked for."""
+
+
+class NoGoodCheckpoint(LoadError):
+    """Of several files that might be checkpoints, none can be used.
+
+    Attributes
+    ----------
+    rejected : list of (str, str)
+        Path and reason of each.
+    """
+
+    def __init__(
+        self, message: str, *, rejected: Sequence[tuple[str, str]] = (), **where: Any
+    ) -> None:
+        super().__init__(message, **where)
+        self.rejected = list(rejected)
 
 
 class NotACheckpoint(LoadError):

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .engines import stored_value
-from .errors import SaveError
+from .errors import NameConflict
 from .format import MANIFEST
 from .naming import name_variables
-from .snapshot import Beside, Contents, Snapshot, take_snapshot
+from .array_rows import Beside
+from .contents import Contents
+from .snapshot import Snapshot, take_snapshot
 from .zip_pickler import PicklerSettings
 
 if TYPE_CHECKING:
@@ -45,20 +47,20 @@ def extended(
 
     Raises
     ------
-    SaveError
+    NameConflict
         The checkpoint has a member of that name, or does not have one of the
         variables.
     """
     archive, manifest = checkpoint.archive, copy.deepcopy(checkpoint.manifest)
     if member in archive.members:
-        raise SaveError(f"there is a member {member!r} already", path=checkpoint.path)
+        raise NameConflict(f"there is a member {member!r} already", path=checkpoint.path)
     rows = manifest["arrays"]
     by_name = {row["name"]: row for row in rows}
     present = []
     for variable, each in zip(stored, name_variables(stored, parameters=stored)):
         row = by_name.get(each.name)
         if row is None or row["id"] is None:
-            raise SaveError(
+            raise NameConflict(
                 f"the variable {each.name!r} is not in the file. Leave it out of parameters to "
                 "have it stored",
                 path=checkpoint.path,

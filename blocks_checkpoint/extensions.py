@@ -31,7 +31,8 @@ from .resumption import (
     put_log,
 )
 from .serialization import warn_of_main_module, write_snapshot
-from .snapshot import Contents, Snapshot, take_snapshot
+from .contents import Contents
+from .snapshot import Snapshot, take_snapshot
 from .zip_pickler import PicklerSettings
 
 __all__ = ["Checkpoint", "Load", "LoadParameters", "Resume"]

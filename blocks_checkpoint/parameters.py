@@ -18,7 +18,7 @@ from .array_table import ArrayTable
 from .engines import identity, stored_value
 from .errors import ParameterMismatch, ParameterWarning
 from .naming import VariableNames, kind_of, name_variables
-from .snapshot import known_variables
+from .contents import known_variables
 from .zip_pickler import PicklerSettings, ZipPickler, write_pickles
 
 __all__ = ["Assignment", "match", "model_variables", "reachable_variables"]

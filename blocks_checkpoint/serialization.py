@@ -27,14 +27,17 @@ import numpy as np
 
 from .checkpoint_file import Main, PathOrFile, open_checkpoint
 from .commit import replacing
+from .continuation import continue_training
 from .engines import is_shared
-from .errors import MainModuleWarning, SaveError
+from .errors import MainModuleWarning, NameConflict
 from .format import MAIN, RESERVED
-from .snapshot import Contents, Snapshot, main_module_places, take_snapshot
+from .contents import Contents
+from .snapshot import Snapshot, main_module_places, take_snapshot
 from .zip_pickler import PicklerSettings, main_loop_types
 
 __all__ = [
     "add_to_dump",
+    "continue_training",
     "dump",
     "dump_and_add_to_dump",
     "load",
@@ -188,7 +191,7 @@ def add_to_dump(
 
     Raises
     ------
-    SaveError
+    NameConflict
         There is a member of that name, or ``parameters`` has variables that
         the file has not.
     """
@@ -299,15 +302,17 @@ def save_parameters(
 
     Raises
     ------
+    NameConflict
+        Two arrays have one name.
     SaveError
-        Two arrays have one name, or an array holds Python objects.
+        An array holds Python objects, or the file cannot be written.
     """
     pairs = list(values.items()) if isinstance(values, Mapping) else list(values)
     named = [_named_value(pair) for pair in pairs]
     counts = Counter(name for name, _ in named)
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
-        raise SaveError(
+        raise NameConflict(
             f"several arrays are called {', '.join(map(repr, twice))}. Give each a name of its "
             "own, or let dump(None, file, parameters=[...]) number them"
         )
@@ -352,4 +357,4 @@ def load_main_loop(file_: PathOrFile, *, main: Main = None) -> Any:
 
 def _check_member_name(name: str) -> None:
     if name in (*RESERVED, "_pkl", "_parameters") or not name or name.endswith(".npy"):
-        raise SaveError(f"{name!r} is a name that checkpoints use themselves; choose another")
+        raise NameConflict(f"{name!r} is a name that checkpoints use themselves; choose another")

@@ -8,136 +8,28 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import pickle
-import socket
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from . import diagnosis, main_module, random_state
 from .archive import ArchiveWriter
-from .array_table import ArrayTable, Plan, StoredArray, View
-from .engines import loaded_versions
-from .errors import SaveError, UnpicklableError
-from .format import (
-    CHAIN,
-    FORMAT,
-    FORMAT_VERSION,
-    ITERATION_STATE,
-    LOG,
-    MAIN,
-    MANIFEST,
-    RANDOM_STATE,
-    RESERVED,
-)
+from .array_rows import Beside, name_arrays, name_values
+from .array_table import ArrayTable, View
+from .contents import Contents, known_variables
+from .errors import UnpicklableError
+from .format import FORMAT, FORMAT_VERSION, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .log_sharing import Part, shared_parts
-from .naming import (
-    VariableNames,
-    anonymous_member_names,
-    member_names,
-    name_variables,
-    numbered,
-    true_name,
-)
-from .resumption import limits_of
-from .version import __version__
+from .provenance import plain_status, saved_where, versions
 from .zip_pickler import PicklerSettings, ZipPickler, own_value, write_pickles
 
-__all__ = ["Contents", "Snapshot", "take_snapshot"]
+__all__ = ["Snapshot", "take_snapshot"]
 
 logger = logging.getLogger(__name__)
-
-@dataclass
-class Contents:
-    """What is to be saved.
-
-    Attributes
-    ----------
-    main : object
-        The main loop, or whatever goes into ``pkl``; None to leave it out.
-    log : object
-        Pickled by itself, and referred to by ``main``; None to leave it out.
-    iteration_state : object
-        Likewise.
-    further : dict of str to object
-        More members; each is a copy that loads by itself.
-    parameters : sequence of shared variables
-        Those of the model, in its order. They are stored also where no
-        pickle reaches them.
-    given_names : mapping of str to shared variable
-        What the model's ``get_parameter_dict`` returns.
-    status : mapping
-        Of the training, for the manifest.
-    limits : sequence of str
-        Descriptions of what will end the run, for the manifest.
-    root_name : str
-        What paths in messages begin with.
-    """
-
-    main: Any = None
-    log: Any = None
-    iteration_state: Any = None
-    further: dict[str, Any] = field(default_factory=dict)
-    parameters: Sequence[Any] = ()
-    given_names: Mapping[str, Any] = field(default_factory=dict)
-    status: Mapping[str, Any] = field(default_factory=dict)
-    limits: Sequence[str] = ()
-    root_name: str = "main_loop"
-
-    @classmethod
-    def of_main_loop(
-        cls,
-        main_loop: Any,
-        *,
-        parameters: Iterable[Any] | None = None,
-        separately: Iterable[str] = (LOG, ITERATION_STATE),
-        with_main_loop: bool = True,
-    ) -> Contents:
-        """Say what to save of a main loop.
-
-        Parameters
-        ----------
-        main_loop : MainLoop
-        parameters : iterable of shared variables, optional
-            By default those of the main loop's model, or else those that its
-            algorithm trains.
-        separately : iterable of str
-            Attributes of the main loop to save as members.
-        with_main_loop : bool
-            If true, the main loop is saved, its log and iteration state as
-            members.
-
-        Raises
-        ------
-        AttributeError
-            The main loop has no attribute of a name in ``separately``.
-        """
-        model = getattr(main_loop, "model", None)
-        algorithm = getattr(main_loop, "algorithm", None)
-        if parameters is None:
-            parameters = getattr(model, "parameters", None) or getattr(algorithm, "parameters", ())
-        names = dict.fromkeys(separately)
-        attributes = {name: getattr(main_loop, name) for name in names}
-        if with_main_loop:
-            attributes.setdefault(LOG, main_loop.log)
-            attributes.setdefault(ITERATION_STATE, main_loop.iteration_state)
-        get_names = getattr(model, "get_parameter_dict", None)
-        return cls(
-            main=main_loop if with_main_loop else None,
-            log=attributes.pop(LOG, None),
-            iteration_state=attributes.pop(ITERATION_STATE, None),
-            further=attributes,
-            parameters=list(parameters),
-            given_names=get_names() if get_names else {},
-            status=main_loop.log.status,
-            limits=[limit.description for limit in limits_of(main_loop.extensions)],
-        )
 
 
 @dataclass
@@ -170,16 +62,7 @@ class Snapshot:
         named : sequence of (str, numpy.ndarray)
             Parameter names, all different, and values.
         """
-        names = [true_name(parameter_name) for parameter_name, _ in named]
-        members = member_names(numbered(names))
-        stored = [StoredArray(number, array) for number, (_, array) in enumerate(named)]
-        rows = [
-            array_row(each, member, name, parameter_name, "parameter")
-            for each, member, name, (parameter_name, _) in zip(
-                stored, members, numbered(names), named
-            )
-        ]
-        arrays = [(member, each.array) for member, each in zip(members, stored)]
+        rows, arrays = name_values(named)
         manifest = _manifest(rows, {}, {}, None)
         return cls({}, arrays, {**manifest, "cost": {}})
 
@@ -219,46 +102,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return str(value)
-
-
-@dataclass
-class Beside:
-    """What a file has already that a snapshot is added to.
-
-    Attributes
-    ----------
-    members : sequence of str
-        Its members.
-    rows : sequence of dict
-        The manifest's rows of its arrays.
-    stored : sequence of (numpy.ndarray, int)
-        Live arrays whose values it has, and their numbers.
-    """
-
-    members: Sequence[str] = ()
-    rows: Sequence[Mapping[str, Any]] = ()
-    stored: Sequence[tuple[np.ndarray[Any, Any], int]] = ()
-
-    def new_table(self) -> ArrayTable:
-        numbers = [row["id"] for row in self.rows if row["id"] is not None]
-        table = ArrayTable(CHAIN, first_number=max(numbers, default=-1) + 1)
-        for array, number in self.stored:
-            table.set_stored(array, number)
-        return table
-
-    def renumbered(self, names: list[VariableNames]) -> list[VariableNames]:
-        """Number the names that the file has already."""
-        count = len(self.rows)
-        free = numbered([row["name"] for row in self.rows] + [each.name for each in names])
-        free_parameter_names = numbered(
-            [row["parameter_name"] for row in self.rows] + [each.parameter_name for each in names]
-        )
-        return [
-            VariableNames(name, parameter_name, each.kind)
-            for name, parameter_name, each in zip(
-                free[count:], free_parameter_names[count:], names
-            )
-        ]
 
 
 def take_snapshot(
@@ -431,14 +274,6 @@ def _pickle_without_main(contents: Contents, settings: PicklerSettings) -> _Pick
     return made
 
 
-def known_variables(main_loop: Any) -> list[Any]:
-    """List the shared variables that can be had without walking the graph."""
-    algorithm = getattr(main_loop, "algorithm", None)
-    updated = [pair[0] for pair in getattr(algorithm, "updates", ()) or ()]
-    in_model = list(getattr(getattr(main_loop, "model", None), "shared_variables", ()) or ())
-    return [variable for variable in [*in_model, *updated] if hasattr(variable, "container")]
-
-
 def _assemble(
     contents: Contents,
     pickles: _Pickles,
@@ -451,7 +286,7 @@ def _assemble(
     for parameter in contents.parameters:
         own_value(table, parameter)
     plan = table.plan()
-    rows, arrays = _name_arrays(contents, plan, beside)
+    rows, arrays = name_arrays(contents, plan, beside)
     members = dict(pickles.members)
     described: dict[str, Any] = {}
     for member, content in members.items():
@@ -483,9 +318,9 @@ def _manifest(
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "saved": _saved_where(),
-        "versions": _versions(),
-        "status": _status(status),
+        "saved": saved_where(),
+        "versions": versions(),
+        "status": plain_status(status),
         "arrays": rows,
         "pickles": pickles,
         "main_loop": "present" if MAIN in pickles else "absent",
@@ -499,100 +334,6 @@ def pickle_pool(pool: Mapping[int, Any], protocol: int) -> bytes:
         for number, entry in pool.items()
     }
     return pickle.dumps(entries, protocol)
-
-
-def _name_arrays(
-    contents: Contents, plan: Plan, beside: Beside
-) -> tuple[list[dict[str, Any]], list[tuple[str, np.ndarray[Any, Any]]]]:
-    """Name every stored array, and describe it for the manifest."""
-    owned = [(stored, variable) for stored in plan.stored for variable in stored.variables]
-    variables = [variable for _, variable in owned]
-    names = name_variables(variables, parameters=contents.parameters, given=contents.given_names)
-    names = beside.renumbered(names)
-    members = member_names(
-        [each.name for each in names],
-        reserved=[*RESERVED, *contents.further, *beside.members],
-    )
-    anonymous = [stored for stored in plan.stored if not stored.variables]
-    free = anonymous_member_names(len(anonymous), [*members, *beside.members])
-
-    rows, arrays = [], []
-    seen: set[int] = set()
-    for (stored, _), each, member in zip(owned, names, members):
-        row = array_row(stored, member, each.name, each.parameter_name, each.kind)
-        if stored.number in seen:
-            # Two variables of one array: each has a member to be read by, and
-            # the number belongs to the first.
-            row["id"] = None
-        seen.add(stored.number)
-        rows.append(row)
-        arrays.append((member, stored.array))
-    for stored, member in zip(anonymous, free):
-        name = member[: -len(".npy")]
-        rows.append(array_row(stored, member, name, name, "array"))
-        arrays.append((member, stored.array))
-    return rows, arrays
-
-
-def array_row(
-    stored: StoredArray, member: str, name: str, parameter_name: str, kind: str
-) -> dict[str, Any]:
-    array = stored.array
-    row = {
-        "name": name,
-        "parameter_name": parameter_name,
-        "member": member,
-        "dtype": _dtype_name(array.dtype),
-        "shape": list(array.shape),
-        "order": "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C",
-        "kind": kind,
-        "id": stored.number,
-    }
-    if stored.view is not None:
-        row["view_of"] = stored.view.of
-    return row
-
-
-def _dtype_name(dtype: np.dtype[Any]) -> str:
-    # Types that numpy has no letter for (bfloat16) call themselves void.
-    if dtype.kind == "V" and dtype.names is None and dtype.name.partition("[")[0] not in (
-        "void",
-        f"void{dtype.itemsize * 8}",
-    ):
-        return dtype.name
-    return str(dtype.descr) if dtype.names else dtype.str
-
-
-def _saved_where() -> dict[str, Any]:
-    return {
-        "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "script": getattr(sys.modules.get("__main__"), "__file__", None),
-    }
-
-
-def _versions() -> dict[str, str]:
-    versions = {
-        "python": sys.version.split()[0],
-        "numpy": np.__version__,
-        "blocks_checkpoint": __version__,
-        **loaded_versions(),
-    }
-    for name in ("blocks", "fuel", "h5py", "scipy"):
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if isinstance(version, str):
-            versions[name] = version
-    return versions
-
-
-def _status(status: Mapping[str, Any]) -> dict[str, Any]:
-    plain = (bool, int, float, str, type(None), np.generic)
-    return {
-        str(key): value
-        for key, value in dict(status).items()
-        if isinstance(value, plain) or key == "_epoch_ends"
-    }
 
 
 def _main_needs(

@@ -377,6 +377,11 @@ def _no_garbage_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
+        if not gc.get_freeze_count():
+            # Counts what was built among the old objects. As new ones, the
+            # collector would go through all of it at the next opportunity.
+            gc.freeze()
+            gc.unfreeze()
     finally:
         gc.enable()
 

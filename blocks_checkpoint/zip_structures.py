@@ -262,11 +262,15 @@ def parse_mark(comment: bytes) -> tuple[int, int] | None:
 
 
 def resembles_mark(comment: bytes) -> bool:
-    """Say whether `comment` is our mark but for damage."""
+    """Say whether `comment` is our mark but for damage.
+
+    A comment that somebody else wrote, of the same length by chance, is text.
+    """
     if len(comment) != MARK_LENGTH:
         return False
     fixed = mark(0)[:-8]
-    return sum(a != b for a, b in zip(fixed, comment)) <= len(fixed) // 2
+    is_text = comment.isascii() and comment.decode("ascii").isprintable()
+    return not is_text or sum(a != b for a, b in zip(fixed, comment)) <= len(fixed) // 2
 
 
 def zip64_values(extra: bytes, wanted: int) -> list[int] | None:

@@ -77,9 +77,9 @@ def test_info_is_a_table_for_people(saved, monkeypatch):
         "status     2 epochs done, 90 iterations done\n"
         "saved      ...\n"
         "versions   ...\n"
-        "format     1\n"
+        "format     blocks_checkpoint 1\n"
         "main loop  present\n"
-        "pickles    log, iteration_state, pkl (loading them runs code; this did not)\n"
+        "pickles    iteration_state, log, pkl (loading them runs code; this did not)\n"
         "\n"
         "Parameters    shape  type       size\n"
         "W           64 × 10  float32  2.6 kB\n"
@@ -114,7 +114,7 @@ def test_info_as_json_has_the_same_and_totals(saved):
         "member": "W.npy",
     }
     assert told["totals"] == {"parameters": 2600, "others": 82560}
-    assert told["pickles"] == ["log", "iteration_state", "pkl"]
+    assert told["pickles"] == ["iteration_state", "log", "pkl"]
 
 
 def test_info_gives_the_size_of_types_numpy_cannot_name(tmp_path):
@@ -151,6 +151,37 @@ def test_command_imports_no_engine_and_unpickles_nothing(tmp_path, command):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
     assert not canary.exists()
+
+
+LEGACY = ROOT / "tests" / "legacy"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("blocks-0.0.1-dump", "dump"),
+        ("blocks-2015-06.zip", "zip"),
+        ("blocks-0.2.zip", "zip"),
+        ("blocks-2018-09.tar", "tar"),
+    ],
+)
+def test_info_and_verify_take_what_blocks_wrote(name, kind):
+    text = run("info", LEGACY / name).stdout
+    assert "status     2 epochs done, 8 iterations done" in text
+    assert re.search(r"^versions +Blocks ", text, re.MULTILINE)
+    assert re.search(rf"^format +blocks {kind}", text, re.MULTILINE)
+    assert re.search(r"^/mlp/linear_0\.W +4 × 6 +float64 +192 B", text, re.MULTILINE)
+    assert run("verify", LEGACY / name).exit_code == 0
+
+
+def test_info_prints_a_warning_as_one_line(tmp_path):
+    """Names that have the delimiter of an old file in them are guesses."""
+    numpy.savez(tmp_path / "odd.npz", **{"-mlp-foo-bar.W": numpy.zeros(3)})
+    result = run("info", tmp_path / "odd.npz")
+    assert result.exit_code == 0
+    assert re.fullmatch(
+        r"warning: .*odd\.npz: 1 names of parameters are guesses.*\n", result.stderr
+    )
 
 
 def make_missing(path):
@@ -222,7 +253,7 @@ def test_verify_as_json_has_member_and_reason(saved):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        pytest.param((inspecting.main,), ["info", "verify", "without running"], id="group"),
+        pytest.param((inspecting.main,), ["convert", "info", "verify", "is run"], id="group"),
         pytest.param((inspecting.main, "info"), ["PATH", "--json", "unpickled"], id="info"),
         pytest.param((inspecting.main, "verify"), ["PATH...", "--json", "exit code"], id="verify"),
         pytest.param((continuing.main,), ["PATH", "--main SCRIPT", "trust"], id="continue"),

@@ -86,7 +86,10 @@ def test_mark_is_read_back_and_nothing_else_is_one():
             changed[position] ^= 1 << bit
             assert zs.parse_mark(bytes(changed)) != (1, 0xDEADBEEF)
             assert zs.resembles_mark(bytes(changed))
-    assert not zs.resembles_mark(b"a comment of somebody else's here")
+    for damaged in (bytes(34), b"\xff" * 34, mark[:17] + bytes(17)):
+        assert zs.resembles_mark(damaged)
+    for other in (b"", b"the comment of somebody else, here", bytes(33)):
+        assert not zs.resembles_mark(other)
 
 
 @pytest.mark.parametrize(

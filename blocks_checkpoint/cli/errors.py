@@ -1,16 +1,17 @@
-"""How errors leave a command: one line, exit code 1, no traceback."""
+"""How errors leave a command: one line, exit code 1, no traceback; and warnings."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-from ..errors import CheckpointError
+from ..errors import CheckpointError, CheckpointWarning
 from .text import one_line
 
-__all__ = ["describe_error", "one_line_errors"]
+__all__ = ["describe_error", "one_line_errors", "one_line_warnings"]
 
 
 def describe_error(error: BaseException) -> str:
@@ -33,6 +34,18 @@ def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except expected as error:
         raise _OneLine(describe_error(error)) from error
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Print each warning as one line, without the place in the source."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CheckpointWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                click.echo(f"warning: {one_line(str(warning.message))}", err=True)
 
 
 class _OneLine(click.ClickException):

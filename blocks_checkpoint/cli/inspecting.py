@@ -1,4 +1,4 @@
-"""``blocks-checkpoint``: look into checkpoints without running anything in them."""
+"""``blocks-checkpoint``: look into checkpoints, and convert those of Blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from ..checkpoint_file import open_checkpoint
 from ..errors import CheckpointError
 from ..version import __version__
-from .errors import describe_error, one_line_errors
+from .convert import convert
+from .errors import describe_error, one_line_errors, one_line_warnings
 from .summary import summarize
 from .tables import make_console, print_summary
 from .text import one_line
@@ -30,7 +31,10 @@ LARGE_FILE_BYTES = 256 * 1024 * 1024
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="blocks-checkpoint", message="%(prog)s %(version)s")
 def main() -> None:
-    """Look into checkpoints without running anything that is in them."""
+    """Look into checkpoints, and convert old ones. Nothing in them is run."""
+
+
+main.add_command(convert)
 
 
 @main.command()
@@ -42,7 +46,7 @@ def info(path: str, as_json: bool) -> None:
     Reads the manifest only. Nothing is unpickled, so this is safe on files
     that you do not trust.
     """
-    with one_line_errors(OSError), open_checkpoint(path) as checkpoint:
+    with one_line_errors(OSError), one_line_warnings(), open_checkpoint(path) as checkpoint:
         summary = summarize(checkpoint)
     if as_json:
         click.echo(json.dumps(summary.as_dict(), indent=2))
@@ -61,7 +65,8 @@ def verify(paths: tuple[str, ...], as_json: bool) -> None:
     """
     verdicts = []
     for path in paths:
-        verdict = _verify(path)
+        with one_line_warnings():
+            verdict = _verify(path)
         verdicts.append(verdict)
         if not as_json:
             click.echo(_verdict_line(verdict))

@@ -56,8 +56,13 @@ class Summary:
     ----------
     path : str
     file_bytes : int
-        Size of the whole file.
-    format_version : int
+        Size of the whole file, or of the files in a folder.
+    format : str
+        ``blocks_checkpoint``, or ``blocks`` for what Blocks wrote.
+    format_version : int or None
+        Of our own format.
+    kind : str or None
+        How Blocks wrote it.
     main_loop : str
         ``present`` or ``absent``.
     main_loop_error : str or None
@@ -75,7 +80,9 @@ class Summary:
 
     path: str
     file_bytes: int
-    format_version: int
+    format: str
+    format_version: int | None
+    kind: str | None
     main_loop: str
     main_loop_error: str | None
     status: dict[str, Any]
@@ -107,8 +114,10 @@ def summarize(checkpoint: CheckpointFile) -> Summary:
     path = os.fspath(checkpoint.path or "")
     return Summary(
         path=path,
-        file_bytes=os.path.getsize(path),
-        format_version=manifest["format_version"],
+        file_bytes=_file_bytes(path),
+        format=manifest["format"],
+        format_version=manifest.get("format_version"),
+        kind=manifest.get("kind"),
         main_loop=manifest.get("main_loop", "absent"),
         main_loop_error=manifest.get("main_loop_error"),
         status=dict(manifest.get("status", {})),
@@ -116,8 +125,15 @@ def summarize(checkpoint: CheckpointFile) -> Summary:
         versions=dict(manifest.get("versions", {})),
         parameters=[line for line in lines if line.kind == "parameter"],
         others=[line for line in lines if line.kind != "parameter"],
-        pickles=list(manifest.get("pickles", {})),
+        pickles=sorted(manifest.get("pickles", {})),
     )
+
+
+def _file_bytes(path: str) -> int:
+    # The first checkpoints of Blocks are folders.
+    if os.path.isdir(path):
+        return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
+    return os.path.getsize(path)
 
 
 def _array_line(checkpoint: CheckpointFile, row: dict[str, Any]) -> ArrayLine:

@@ -44,8 +44,8 @@ def _head_table(summary: Summary) -> Table:
     add("file", f"{summary.path} ({readable_bytes(summary.file_bytes)})")
     add("status", _status_line(summary.status))
     add("saved", _saved_line(summary.saved))
-    add("versions", _pairs(summary.versions))
-    add("format", str(summary.format_version))
+    add("versions", _versions_line(summary.versions))
+    add("format", f"{summary.format} {summary.format_version or summary.kind or ''}".rstrip())
     main_loop = summary.main_loop
     if summary.main_loop_error:
         main_loop += f": {one_line(summary.main_loop_error)}"
@@ -73,8 +73,14 @@ def _saved_line(saved: dict[str, Any]) -> str:
     return " ".join(parts) or "unknown"
 
 
-def _pairs(versions: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+def _versions_line(versions: dict[str, Any]) -> str:
+    # "blocks" may be said by words: "Blocks 0.1 to 0.2 (2015)".
+    parts = [
+        str(version) if name == "blocks" else f"{name} {version}"
+        for name, version in versions.items()
+        if version
+    ]
+    return ", ".join(parts) or "unknown"
 
 
 def _print_arrays(console: Console, title: str, lines: list[ArrayLine], *, with_kind: bool) -> None:

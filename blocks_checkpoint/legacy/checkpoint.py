@@ -143,6 +143,11 @@ class LegacyCheckpoint:
         return dict(self.manifest["status"])
 
     @property
+    def doubtful_names(self) -> dict[str, str]:
+        """Names of arrays that are guesses, and what else each may have been."""
+        return dict(self._names.doubtful)
+
+    @property
     def parameters(self) -> LegacyArrays:
         """The model's parameters, as far as the file tells them apart."""
         if not self._source.stored and self._source.kind == "pickle":
@@ -236,7 +241,7 @@ class LegacyCheckpoint:
         """Unpickle the object in any pickle. Runs what the file says."""
         if kwargs:
             raise TypeError(f"options that old files do not take: {', '.join(kwargs)}")
-        self._require(member, member)
+        self._require(member, "main loop" if member == MAIN else member)
         return unpickle_with_blocks(
             self._source.pickles[member].read(),
             load_array=self._read_stored,
@@ -305,7 +310,7 @@ class LegacyCheckpoint:
                     "name": name,
                     "parameter_name": name,
                     "member": member,
-                    "dtype": str(dtype),
+                    "dtype": dtype.str,
                     "shape": list(shape),
                     "order": "F" if fortran_order else "C",
                     "kind": "parameter" if name in self._names.parameters else "shared",

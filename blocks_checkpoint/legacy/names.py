@@ -110,19 +110,33 @@ def read_names(
     }
     known = _known_bricks(paths.values(), delimiter, evidence)
     names = Names()
+    others: dict[str, str] = {}
+    true_names: dict[str, str] = {}
     for name in stored:
         bricks, own_name = paths.get(name, ([], ""))
         joined, other = _join(bricks, delimiter, known, evidence is not None)
         # Where a path is known by its dot alone, the pickle has the last word.
         unheard_of = not leading and evidence is not None and not _is_known(joined, known)
         if not bricks or unheard_of:
-            _enter(names, name, name)
+            true_names[name] = name
             continue
-        true_name = "/" + "/".join(joined) + own_name
-        entered = _enter(names, true_name, name)
-        names.parameters.add(entered)
+        true_names[name] = "/" + "/".join(joined) + own_name
         if other is not None:
-            names.doubtful[entered] = "/" + "/".join(other) + own_name
+            others[name] = "/" + "/".join(other) + own_name
+    unchanged = {name for name in stored if true_names[name] == name}
+    for name, true_name in true_names.items():
+        other_name = others.get(name)
+        if true_name != name and (true_name in names.stored or true_name in unchanged):
+            # Two names that differ only in a character that was replaced.
+            # Both arrays are kept, this one under its name in the file.
+            true_name, other_name = name, true_name
+        while true_name in names.stored:
+            true_name += "'"
+        names.stored[true_name] = name
+        if name not in unchanged or name.startswith("/"):
+            names.parameters.add(true_name)
+        if other_name is not None:
+            names.doubtful[true_name] = other_name
     return names
 
 
@@ -147,17 +161,6 @@ def _split(name: str, delimiter: str, leading: bool) -> tuple[list[str], str]:
     dot = path.find(".", last)
     end = len(path) if dot < 0 else dot
     return path[:end].split(delimiter), path[end:]
-
-
-def _enter(names: Names, true_name: str, stored: str) -> str:
-    if true_name in names.stored:
-        # Two names that differ only in a character that was replaced: both
-        # arrays are kept, one of them under the name in the file.
-        names.doubtful[true_name] = stored
-        names.doubtful[stored] = true_name
-        true_name = stored
-    names.stored[true_name] = stored
-    return true_name
 
 
 def _compounds(bricks: list[str], delimiter: str) -> list[str]:

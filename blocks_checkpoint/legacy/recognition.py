@@ -44,7 +44,7 @@ def find_source(source: str | BinaryIO, path: str | None) -> Source | None:
         if os.path.isdir(source):
             return _in_folder(source)
         try:
-            file = open(source, "rb")
+            file = open(source, "rb")  # noqa: SIM115
         except FileNotFoundError as error:
             raise CheckpointNotFound("there is no such file", path=path) from error
         try:

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import BinaryIO, cast
 
 from ..archive import Damage
-from ..errors import DamagedCheckpoint, LoadError
+from ..errors import DamagedCheckpoint, HostileCheckpoint, LoadError
 from ..format import ITERATION_STATE, LOG, MAIN
 from .names import Names, delimiter_of, read_names
 from .pickled_names import names_in_pickle
@@ -137,7 +137,10 @@ def open_npz(file: BinaryIO, path: str | None, prefix: str = "") -> Source:
 
 def open_old_zip(file: BinaryIO, path: str | None) -> Source:
     """Open a zip of June 2015 to early 2016: ``pkl``, and arrays without suffix."""
-    members = ZipMembers(file, path)
+    # Its writer numbered unnamed buffers, and gave some the same number.
+    members = ZipMembers(file, path, may_repeat=True)
+    if MAIN not in members.infos:
+        raise HostileCheckpoint(f"two members of the archive are called {MAIN!r}", path=path)
     return Source(
         "zip",
         "Blocks 0.1 to 0.2 (June 2015 to February 2016)",
@@ -179,7 +182,7 @@ def open_tar(file: BinaryIO, path: str | None) -> Source | None:
 
 def open_folder(path: str) -> Source:
     """Open the folder of Blocks 0.0.1: ``params.npz``, ``log``, ``iterations_state.pkl``."""
-    file = open(os.path.join(path, FOLDER_PARAMETERS), "rb")
+    file = open(os.path.join(path, FOLDER_PARAMETERS), "rb")  # noqa: SIM115
     try:
         source = open_npz(file, path, prefix=f"{FOLDER_PARAMETERS}/")
     except BaseException:

@@ -54,7 +54,7 @@ class TarMembers:
         file.seek(0)
         try:
             # "r:", because "r" would uncompress whatever it finds.
-            self._archive = tarfile.open(fileobj=file, mode="r:")
+            self._archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115
             self.infos = self._list(end)
             file.seek(self._archive.offset)
             ending = file.read(_BLOCK_BYTES)

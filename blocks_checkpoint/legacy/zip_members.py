@@ -18,6 +18,7 @@ import numpy as np
 
 from ..archive import Damage
 from ..errors import DamagedCheckpoint, HostileCheckpoint
+from ..naming import numbered
 from ..npy import MAGIC, NpyError, header_length, parse_header
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class ZipMembers:
         For messages.
     prefix : str
         For messages: where in the file the archive is.
+    may_repeat : bool
+        Whether several members may have one name. They are numbered then.
 
     Attributes
     ----------
@@ -70,7 +73,9 @@ class ZipMembers:
         No writer made this list.
     """
 
-    def __init__(self, file: BinaryIO, path: str | None, prefix: str = "") -> None:
+    def __init__(
+        self, file: BinaryIO, path: str | None, prefix: str = "", *, may_repeat: bool = False
+    ) -> None:
         self._path = path
         self._prefix = prefix
         try:
@@ -79,13 +84,15 @@ class ZipMembers:
             raise DamagedCheckpoint(
                 f"the zip archive cannot be opened: {error}", path=path, member=prefix or None
             ) from error
-        self.infos = {info.filename: info for info in self._archive.infolist()}
+        infos = self._archive.infolist()
+        names = [info.filename for info in infos]
+        if len(set(names)) != len(names) and not may_repeat:
+            raise self._hostile("two members of the archive have one name", None)
+        self.infos = dict(zip(numbered(names), infos))
         self._refuse_what_nobody_wrote()
 
     def _refuse_what_nobody_wrote(self) -> None:
         infos = self._archive.infolist()
-        if len(infos) != len(self.infos):
-            raise self._hostile("two members of the archive have one name", None)
         end = 0
         for info in sorted(infos, key=lambda info: info.header_offset):
             name = info.filename

@@ -233,7 +233,7 @@ class _Sizes(Iterator[int]):
 def _indices(examples: int | Iterable[int]) -> Sequence[int]:
     if not isinstance(examples, Iterable):
         return range(examples)
-    return examples if isinstance(examples, Sequence) else list(examples)
+    return examples if isinstance(examples, Sequence) else [int(index) for index in examples]
 
 
 def _generator(rng: Any) -> Any:

@@ -27,13 +27,13 @@ def path(tmp_path):
     with h5py.File(path, "w") as file:
         file["features"] = FEATURES
         file["targets"] = TARGETS
-        file["picked"] = numpy.array([8, 2, 5])
+        file["indices/picked"] = numpy.array([8, 2, 5])
         sources = ("features", "targets")
         file.attrs["split"] = H5PYDataset.create_split_array(
             {
                 "train": dict.fromkeys(sources, (0, 7)),
                 "test": dict.fromkeys(sources, (7, 10)),
-                "picked": dict.fromkeys(sources, (0, 0, file["picked"].ref)),
+                "picked": dict.fromkeys(sources, (0, 0, file["indices/picked"].ref)),
                 "unlabelled": {"features": (7, 10)},
             }
         )

@@ -55,4 +55,4 @@ def test_log_pickles_with_rows_status_and_identity(protocol):
 
 
 def test_python_is_the_one_backend():
-    assert BACKENDS == {"python": TrainingLog}
+    assert {"python": TrainingLog} == BACKENDS

@@ -86,7 +86,9 @@ class Brick(Annotation):
         self._parameters = _Parameters(self, value)
 
     def allocate(self) -> None:
-        """Make the parameters, after those of the children; old ones are dropped.
+        """Make the parameters, after those of the children.
+
+        Done again, it makes new ones, here and below.
 
         Raises
         ------
@@ -97,7 +99,9 @@ class Brick(Annotation):
         if not self.allocation_config_pushed:
             self.push_allocation_config()
         for child in self.children:
-            child.allocate()
+            # One that is shared keeps what another parent has had it allocate.
+            if self.allocated or not child.allocated:
+                child.allocate()
         self.parameters = []
         self._allocate()
         self.allocated = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence as SequenceOf
 from typing import Any
 
 from ..utils.containers import pack
-from .base import BoundApplication, Brick, application, lazy
+from .base import BoundApplication, Brick, NoneAllocation, application, lazy
 from .interfaces import Feedforward, Initializable
 from .simple import Linear
 
@@ -110,7 +110,7 @@ class MLP(FeedforwardSequence, Initializable):
     ) -> None:
         self.activations = list(activations)
         self.prototype = prototype or Linear()
-        self.dims = dims or [None] * (len(activations) + 1)
+        self.dims = dims or [NoneAllocation] * (len(activations) + 1)
         self.linear_transformations: list[Any] = []
         methods: list[Any] = []
         for layer, activation in enumerate(self.activations):

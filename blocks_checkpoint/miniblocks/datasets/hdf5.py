@@ -31,7 +31,8 @@ class H5PYDataset(Dataset):
         A handle given is used as long as it is open, and never closed here.
     which_sets : sequence of str, optional
         Names of splits, as the attribute ``split`` of the file lists them
-        (:meth:`create_split_array` makes one); None for all rows.
+        (:meth:`create_split_array` makes one); None for all rows of all
+        HDF5 data sets at the top of the file.
     subset : slice or list of int, optional
         Use only these of the examples in ``which_sets``.
     load_in_memory : bool, optional
@@ -175,7 +176,9 @@ class H5PYDataset(Dataset):
 
     def _describe(self, handle: Any) -> dict[str, Rows]:
         if self.which_sets is None:
-            all_rows = {name: range(len(item)) for name, item in handle.items() if item.shape}
+            # Neither groups nor scalars have rows.
+            arrays = {name: item for name, item in handle.items() if getattr(item, "shape", ())}
+            all_rows = {name: range(len(item)) for name, item in arrays.items()}
         else:
             all_rows = _split_rows(handle, self.which_sets)
         if self.subset is None:

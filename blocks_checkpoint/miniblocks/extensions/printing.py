@@ -42,9 +42,9 @@ class Printing(SimpleExtension):
         title = _TITLES.get(str(which_callback), str(which_callback).replace("_", " ").upper())
         print(f"\n{_RULE}\n{title}\n{_RULE}")
         if which_callback != "on_interrupt":
-            print("Training status:")
+            print("Status:")
             self._print_records(log.status)
-            print(f"Log records from the iteration {log.status['iterations_done']}:")
+            print(f"Records of iteration {log.status['iterations_done']}:")
             self._print_records(log.current_row)
         print(flush=True)
 

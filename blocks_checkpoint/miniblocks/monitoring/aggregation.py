@@ -7,7 +7,6 @@ variables, so that a checkpoint in mid-epoch has it.
 
 from __future__ import annotations
 
-import importlib
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -78,7 +77,8 @@ class _Accumulator:
         self.storage = shared_like(value, name=name)
         self.is_filled = shared_like(0.0, name=f"{name}_is_filled")
         one = self.is_filled * 0 + 1
-        folded = _choose(self.is_filled, fold(self.storage, value), value)
+        folded = fold(_in_shape_of(self.storage, value), value)
+        folded = current().tensor.switch(self.is_filled, folded, value)
         self.updates = [(self.storage, folded), (self.is_filled, one)]
 
 
@@ -212,12 +212,15 @@ class MonitoredQuantity(ABC):
         """Return the value over all batches since."""
 
 
-def _choose(condition: Any, if_true: Any, if_false: Any) -> Any:
-    if if_true.ndim == 0:
-        return current().tensor.switch(condition, if_true, if_false)
-    # Before the first batch, the shape is not known: both cannot be computed.
-    ifelse = importlib.import_module(f"{current().name}.ifelse").ifelse
-    return ifelse(condition, if_true, if_false)
+def _in_shape_of(storage: Any, value: Any) -> Any:
+    """Return the content of a storage, with zeros where it has none yet."""
+    if value.ndim == 0:
+        return storage
+    # Before the first batch, nobody knows the shape: the storage is empty,
+    # and could not be combined with the value.
+    tensor = current().tensor
+    content = tuple([slice(0, storage.shape[axis]) for axis in range(value.ndim)])
+    return tensor.set_subtensor(tensor.zeros_like(value)[content], storage)
 
 
 def _identity(value: Any) -> Any:

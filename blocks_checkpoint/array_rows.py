@@ -1,0 +1,139 @@
+"""Names for the stored arrays, and the manifest's row of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .array_table import ArrayTable, Plan, StoredArray
+from .contents import Contents
+from .file_names import anonymous_member_names, member_names
+from .format import CHAIN, RESERVED
+from .naming import VariableNames, name_variables, numbered, true_name
+
+__all__ = ["Beside", "name_arrays", "name_values"]
+
+
+@dataclass
+class Beside:
+    """What a file has already that a snapshot is added to.
+
+    Attributes
+    ----------
+    members : sequence of str
+        Its members.
+    rows : sequence of dict
+        The manifest's rows of its arrays.
+    stored : sequence of (numpy.ndarray, int)
+        Live arrays whose values it has, and their numbers.
+    """
+
+    members: Sequence[str] = ()
+    rows: Sequence[Mapping[str, Any]] = ()
+    stored: Sequence[tuple[np.ndarray[Any, Any], int]] = ()
+
+    def new_table(self) -> ArrayTable:
+        numbers = [row["id"] for row in self.rows if row["id"] is not None]
+        table = ArrayTable(CHAIN, first_number=max(numbers, default=-1) + 1)
+        for array, number in self.stored:
+            table.set_stored(array, number)
+        return table
+
+    def renumbered(self, names: list[VariableNames]) -> list[VariableNames]:
+        """Number the names that the file has already."""
+        count = len(self.rows)
+        free = numbered([row["name"] for row in self.rows] + [each.name for each in names])
+        free_parameter_names = numbered(
+            [row["parameter_name"] for row in self.rows] + [each.parameter_name for each in names]
+        )
+        return [
+            VariableNames(name, parameter_name, each.kind)
+            for name, parameter_name, each in zip(
+                free[count:], free_parameter_names[count:], names
+            )
+        ]
+
+
+def name_arrays(
+    contents: Contents, plan: Plan, beside: Beside
+) -> tuple[list[dict[str, Any]], list[tuple[str, np.ndarray[Any, Any]]]]:
+    """Name every stored array, and describe it for the manifest."""
+    owned = [(stored, variable) for stored in plan.stored for variable in stored.variables]
+    variables = [variable for _, variable in owned]
+    names = name_variables(variables, parameters=contents.parameters, given=contents.given_names)
+    names = beside.renumbered(names)
+    members = member_names(
+        [each.name for each in names],
+        reserved=[*RESERVED, *contents.further, *beside.members],
+    )
+    anonymous = [stored for stored in plan.stored if not stored.variables]
+    free = anonymous_member_names(len(anonymous), [*members, *beside.members])
+
+    rows, arrays = [], []
+    seen: set[int] = set()
+    for (stored, _), each, member in zip(owned, names, members):
+        row = _row(stored, member, each.name, each.parameter_name, each.kind)
+        if stored.number in seen:
+            # Two variables of one array: each has a member to be read by, and
+            # the number belongs to the first.
+            row["id"] = None
+        seen.add(stored.number)
+        rows.append(row)
+        arrays.append((member, stored.array))
+    for stored, member in zip(anonymous, free):
+        name = member[: -len(".npy")]
+        rows.append(_row(stored, member, name, name, "array"))
+        arrays.append((member, stored.array))
+    return rows, arrays
+
+
+def name_values(
+    named: Sequence[tuple[str, np.ndarray[Any, Any]]],
+) -> tuple[list[dict[str, Any]], list[tuple[str, np.ndarray[Any, Any]]]]:
+    """Name arrays that are given by their parameter names, and describe them.
+
+    Parameters
+    ----------
+    named : sequence of (str, numpy.ndarray)
+        Parameter names, all different, and values.
+    """
+    names = numbered([true_name(parameter_name) for parameter_name, _ in named])
+    members = member_names(names)
+    rows, arrays = [], []
+    for number, (name, member, (parameter_name, array)) in enumerate(zip(names, members, named)):
+        stored = StoredArray(number, array)
+        rows.append(_row(stored, member, name, parameter_name, "parameter"))
+        arrays.append((member, array))
+    return rows, arrays
+
+
+def _row(
+    stored: StoredArray, member: str, name: str, parameter_name: str, kind: str
+) -> dict[str, Any]:
+    array = stored.array
+    row = {
+        "name": name,
+        "parameter_name": parameter_name,
+        "member": member,
+        "dtype": _dtype_name(array.dtype),
+        "shape": list(array.shape),
+        "order": "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C",
+        "kind": kind,
+        "id": stored.number,
+    }
+    if stored.view is not None:
+        row["view_of"] = stored.view.of
+    return row
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    # Types that numpy has no letter for (bfloat16) call themselves void.
+    if dtype.kind == "V" and dtype.names is None and dtype.name.partition("[")[0] not in (
+        "void",
+        f"void{dtype.itemsize * 8}",
+    ):
+        return dtype.name
+    return str(dtype.descr) if dtype.names else dtype.str

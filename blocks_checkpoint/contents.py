@@ -1,0 +1,109 @@
+"""What is to be saved of a main loop, or of any other object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .format import ITERATION_STATE, LOG
+from .resumption import limits_of
+
+__all__ = ["Contents", "known_variables"]
+
+
+@dataclass
+class Contents:
+    """What is to be saved.
+
+    Attributes
+    ----------
+    main : object
+        The main loop, or whatever goes into ``pkl``; None to leave it out.
+    log : object
+        Pickled by itself, and referred to by ``main``; None to leave it out.
+    iteration_state : object
+        Likewise.
+    further : dict of str to object
+        More members; each is a copy that loads by itself.
+    parameters : sequence of shared variables
+        Those of the model, in its order. They are stored also where no
+        pickle reaches them.
+    given_names : mapping of str to shared variable
+        What the model's ``get_parameter_dict`` returns.
+    status : mapping
+        Of the training, for the manifest.
+    limits : sequence of str
+        Descriptions of what will end the run, for the manifest.
+    root_name : str
+        What paths in messages begin with.
+    """
+
+    main: Any = None
+    log: Any = None
+    iteration_state: Any = None
+    further: dict[str, Any] = field(default_factory=dict)
+    parameters: Sequence[Any] = ()
+    given_names: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+    limits: Sequence[str] = ()
+    root_name: str = "main_loop"
+
+    @classmethod
+    def of_main_loop(
+        cls,
+        main_loop: Any,
+        *,
+        parameters: Iterable[Any] | None = None,
+        separately: Iterable[str] = (LOG, ITERATION_STATE),
+        with_main_loop: bool = True,
+    ) -> Contents:
+        """Say what to save of a main loop.
+
+        Parameters
+        ----------
+        main_loop : MainLoop
+        parameters : iterable of shared variables, optional
+            By default those of the main loop's model, or else those that its
+            algorithm trains.
+        separately : iterable of str
+            Attributes of the main loop to save as members.
+        with_main_loop : bool
+            If true, the main loop is saved, its log and iteration state as
+            members.
+
+        Raises
+        ------
+        AttributeError
+            The main loop has no attribute of a name in ``separately``.
+        """
+        model = getattr(main_loop, "model", None)
+        algorithm = getattr(main_loop, "algorithm", None)
+        if parameters is None:
+            parameters = (
+                getattr(model, "parameters", None) or getattr(algorithm, "parameters", None) or ()
+            )
+        names = dict.fromkeys(separately)
+        attributes = {name: getattr(main_loop, name) for name in names}
+        if with_main_loop:
+            attributes.setdefault(LOG, main_loop.log)
+            attributes.setdefault(ITERATION_STATE, main_loop.iteration_state)
+        get_names = getattr(model, "get_parameter_dict", None)
+        return cls(
+            main=main_loop if with_main_loop else None,
+            log=attributes.pop(LOG, None),
+            iteration_state=attributes.pop(ITERATION_STATE, None),
+            further=attributes,
+            parameters=list(parameters),
+            given_names=get_names() if get_names else {},
+            status=main_loop.log.status,
+            limits=[limit.description for limit in limits_of(main_loop.extensions)],
+        )
+
+
+def known_variables(main_loop: Any) -> list[Any]:
+    """List the shared variables that can be had without walking the graph."""
+    algorithm = getattr(main_loop, "algorithm", None)
+    updated = [pair[0] for pair in getattr(algorithm, "updates", ()) or ()]
+    in_model = list(getattr(getattr(main_loop, "model", None), "shared_variables", ()) or ())
+    return [variable for variable in [*in_model, *updated] if hasattr(variable, "container")]
