@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from . import npy
 from . import zip_structures as zs
-from .errors import LoadError
+from .errors import DamagedCheckpoint, LoadError
 from .member_bytes import MemberBytes
 from .parallel import available_cores, for_each
 from .zip_structures import Member
@@ -48,7 +48,13 @@ def audit(archive: MemberBytes, progress: Callable[[int], object] | None = None)
 
     members = archive.directory.members
     for_each(check, members.values(), available_cores())
-    return [damage[name] for name in members if name in damage]
+    found = [damage[name] for name in members if name in damage]
+    for offset in archive.directory.folders:
+        try:
+            _check_folder(archive, offset)
+        except LoadError as error:
+            found.append(Damage("directory", error.message))
+    return found
 
 
 def _check(archive: MemberBytes, member: Member, count: Callable[[int], None]) -> None:
@@ -70,22 +76,43 @@ def _check(archive: MemberBytes, member: Member, count: Callable[[int], None]) -
 def _check_rest(archive: MemberBytes, member: Member) -> None:
     """Check what another program left between a member and the next."""
     end = archive.data_offset(member) + member.stored_size
-    length = archive.directory.limit(member) - end
-    if length > _MAX_GAP:
-        archive.damaged(member, f"it is followed by {length} bytes that belong to no member")
-    rest = archive.source.read_at(end, length, member.name)
+    rest = _gap(archive, end, archive.directory.next_start(member.header_offset), member.name)
     flags = archive.directory.raw_entries[member.name].flags
     if flags & zs.FLAG_DESCRIPTOR:
-        for form in ("<3I", "<I2Q"):
-            descriptor = struct.pack(form, member.crc32, member.stored_size, member.size)
-            for start in (zs.DESCRIPTOR_SIGNATURE, b""):
-                if rest.startswith(start + descriptor):
-                    rest = rest[len(start + descriptor) :]
-                    break
-            else:
+        # With or without its signature, its sizes in 32 bits or 64.
+        for form in ("<4s3I", "<4sI2Q"):
+            if member.size > zs.LIMIT32 and form == "<4s3I":
                 continue
-            break
+            descriptor = struct.pack(
+                form, zs.DESCRIPTOR_SIGNATURE, member.crc32, member.stored_size, member.size
+            )
+            found = [part for part in (descriptor, descriptor[4:]) if rest.startswith(part)]
+            if found:
+                rest = rest[len(found[0]) :]
+                break
         else:
             archive.damaged(member, "the descriptor after its data is not what the directory says")
     if rest.strip(b"\x00"):
         archive.damaged(member, f"it is followed by {len(rest)} bytes that belong to no member")
+
+
+def _check_folder(archive: MemberBytes, offset: int) -> None:
+    """Check the entry of a folder, which must hold nothing."""
+    header = archive.source.read_at(offset, zs.LOCAL.size, "directory")
+    signature, *_, stored, size, name_length, extra_length = zs.LOCAL.unpack(header)
+    end = offset + zs.LOCAL.size + name_length + extra_length
+    rest = _gap(archive, end, archive.directory.next_start(offset), "directory")
+    if signature != zs.LOCAL_SIGNATURE or stored or size or rest.strip(b"\x00"):
+        raise DamagedCheckpoint(
+            f"the entry of a folder, at {offset}, is damaged or hides something"
+        )
+
+
+def _gap(archive: MemberBytes, start: int, end: int, member: str) -> bytes:
+    if end - start > _MAX_GAP:
+        raise DamagedCheckpoint(
+            f"it is followed by {end - start} bytes that belong to no member",
+            path=archive.source.path,
+            member=member,
+        )
+    return archive.source.read_at(start, end - start, member)

@@ -63,14 +63,17 @@ def name_arrays(
     """Name every stored array, and describe it for the manifest."""
     owned = [(stored, variable) for stored in plan.stored for variable in stored.variables]
     variables = [variable for _, variable in owned]
-    names = name_variables(variables, parameters=contents.parameters, given=contents.given_names)
-    names = beside.renumbered(names)
-    members = member_names(
-        [each.name for each in names],
-        reserved=[*RESERVED, *contents.further, *beside.members],
+    names = name_variables(
+        variables,
+        parameters=contents.parameters,
+        given=contents.given_names,
+        first=contents.variables,
     )
+    names = beside.renumbered(names)
+    others = [*RESERVED, *contents.further, *beside.members]
+    members = member_names([each.name for each in names], reserved=others)
     anonymous = [stored for stored in plan.stored if not stored.variables]
-    free = anonymous_member_names(len(anonymous), [*members, *beside.members])
+    free = anonymous_member_names(len(anonymous), [*others, *members])
 
     rows, arrays = [], []
     seen: set[int] = set()
@@ -126,14 +129,13 @@ def _row(
     }
     if stored.view is not None:
         row["view_of"] = stored.view.of
+    if not stored.writeable:
+        row["writeable"] = False
     return row
 
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:
-    # Types that numpy has no letter for (bfloat16) call themselves void.
-    if dtype.kind == "V" and dtype.names is None and dtype.name.partition("[")[0] not in (
-        "void",
-        f"void{dtype.itemsize * 8}",
-    ):
+    # Types that numpy does not bring itself (bfloat16) call themselves void.
+    if dtype.isbuiltin == 2:
         return dtype.name
     return str(dtype.descr) if dtype.names else dtype.str

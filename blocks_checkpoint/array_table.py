@@ -12,89 +12,52 @@ before the shared variable that owns it. When all pickles are written,
   the others are remembered as *views* of it.
 
 Only what was met is stored. A small slice of a huge array that is itself not
-part of the state costs the size of the slice.
+part of the state costs the size of the slice, and slices that lie far apart in
+one array are stored without what is between them.
 """
 
 from __future__ import annotations
 
-import ctypes
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from .engines import identity
 from .errors import CheckpointWarning
+from .memory_views import (
+    Patchwork,
+    View,
+    byte_bounds,
+    is_dense,
+    memory_between,
+    octets_of,
+)
+from .npy import NpyError, header_bytes, parse_header
 
-__all__ = ["ArrayTable", "Plan", "StoredArray", "View", "rebuild_view"]
+__all__ = ["ArrayTable", "Plan", "StoredArray", "fits_npy"]
 
 #: An array that no shared variable owns is a member from this size on (bytes).
 LARGE_BYTES = 64 * 1024
 
-#: Views may cost this many times their own bytes in memory between them ...
-SPARSE_RATIO = 4
-#: ... before it matters, from this size on (bytes).
-SPARSE_BYTES = 1024 * 1024
+#: Views may be stored with gaps of this many times their own bytes ...
+GAP_RATIO = 4
+#: ... or of this many (bytes); with larger ones, the gaps are left out.
+GAP_BYTES = 1024 * 1024
+
+#: Restored, the gaps may take this many times the bytes of the views ...
+SPAN_RATIO = 64
+#: ... or this many (bytes); beyond that, sharing is given up, with a warning.
+SPAN_BYTES = 256 * 1024 * 1024
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 else:
     # numpy before 1.22 has no such subscripts at run time.
     Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class View:
-    """Where an array lies in the memory of another one.
-
-    Attributes
-    ----------
-    of : int
-        Number of the array whose memory it is.
-    offset : int
-        Of the first element, in bytes from the beginning of that memory.
-    dtype : numpy.dtype
-    shape, strides : tuple of int
-        Strides in bytes.
-    """
-
-    of: int
-    offset: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def as_tuple(self) -> tuple[Any, ...]:
-        """Give the fields as plain values, which pickle small."""
-        return (self.of, self.offset, self.dtype, self.shape, self.strides)
-
-
-def rebuild_view(view: View, memory: Array) -> Array:
-    """Make the array that ``view`` describes, within ``memory``.
-
-    Parameters
-    ----------
-    view : View
-    memory : numpy.ndarray
-        Contiguous, in C or Fortran order.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shares the memory of ``memory``.
-
-    Raises
-    ------
-    ValueError
-        The view reaches beyond the memory.
-    """
-    # As bytes, because not every dtype (dates, bfloat16) lends out a buffer.
-    # The transpose of a Fortran-ordered array is the same memory in C order.
-    in_order = memory if memory.flags.c_contiguous else memory.T
-    octets = in_order.reshape(-1).view(np.uint8)
-    return np.ndarray(view.shape, view.dtype, octets, view.offset, view.strides)
 
 
 @dataclass
@@ -111,12 +74,18 @@ class StoredArray:
         Shared variables that it is the value of; empty for other arrays.
     view : View or None
         Where it lies in another array's memory, if it does.
+    writeable : bool
+        Whether its values may be set.
     """
 
     number: int
     array: Array
     variables: list[Any] = field(default_factory=list)
     view: View | None = None
+    writeable: bool = True
+
+
+Pooled = Union[Array, View, Patchwork]
 
 
 @dataclass
@@ -128,12 +97,23 @@ class Plan:
     stored : list of StoredArray
         In the order in which they were met.
     pools : dict of str to dict
-        For each pickle, the small arrays and views that belong to it:
-        number to :class:`numpy.ndarray` or :class:`View`.
+        For each pickle, what belongs to it and is no member: by number, small
+        arrays, views, and the memory of views far apart.
     """
 
     stored: list[StoredArray]
-    pools: dict[str, dict[int, Array | View]]
+    pools: dict[str, dict[int, Pooled]]
+
+    def pickled_pool(self, pickle_name: str, protocol: int) -> bytes:
+        """Pickle what belongs to a pickle; empty if nothing does."""
+        pool = self.pools.get(pickle_name)
+        if not pool:
+            return b""
+        entries = {
+            number: entry.as_tuple() if isinstance(entry, (View, Patchwork)) else entry
+            for number, entry in pool.items()
+        }
+        return pickle.dumps(entries, protocol)
 
 
 @dataclass
@@ -177,6 +157,7 @@ class ArrayTable:
         self._next_number = first_number
         self._numbers: dict[int, int] = {}
         self._stored_before: dict[int, Array] = {}
+        self._bases: set[int] = set()
 
     def reference(self, array: Any, convert: Callable[[Any], Array] | None = None) -> int:
         """Return the number of an array, giving it one at first sight.
@@ -217,72 +198,144 @@ class ArrayTable:
         self._stored_before[number] = array
 
     def knows(self, array: Array) -> bool:
-        """Tell whether the array has a number."""
-        return id(array) in self._numbers
+        """Tell whether the array has a number, or one that it shares memory with."""
+        base = array.base
+        return (
+            id(array) in self._numbers
+            or id(array) in self._bases
+            or (base is not None and (id(base) in self._numbers or id(base) in self._bases))
+        )
 
     def _add(self, entry: _Entry) -> int:
         number = self._next_number
         self._next_number += 1
         self._entries[number] = entry
+        if entry.array.base is not None:
+            self._bases.add(id(entry.array.base))
         return number
 
     def plan(self) -> Plan:
         """Decide what is stored and how; see the module's description."""
         plan = Plan([], {})
         for numbers in list(self._clusters()):
-            if len(numbers) == 1:
-                self._place(plan, numbers[0])
-            else:
+            if len(numbers) > 1 and self._homes(numbers):
                 self._place_sharing(plan, numbers)
+            else:
+                for number in numbers:
+                    self._place_alone(plan, number)
         plan.stored.sort(key=lambda stored: stored.number)
         return plan
 
-    def _homes(self, entries: list[_Entry]) -> list[str]:
+    def _homes(self, numbers: list[int]) -> list[str]:
         """List the pickles whose pools must hold what these entries need."""
-        met = {name for entry in entries for name in entry.pickles}
+        met = {name for number in numbers for name in self._entries[number].pickles if name}
         in_chain = [name for name in self._chain if name in met]
         return in_chain[:1] + sorted(met.difference(self._chain))
+
+    def _place_alone(self, plan: Plan, number: int) -> None:
+        entry = self._entries[number]
+        array = entry.array
+        if not entry.variables and _overlaps_itself(array):
+            self._place_sharing(plan, [number])
+        elif not array.nbytes or (fits_npy(array.dtype) if entry.is_member else fits_pool(array)):
+            self._place(plan, number)
+        else:
+            self._place_with_view(plan, number)
 
     def _place(self, plan: Plan, number: int, homes: list[str] | None = None) -> None:
         entry = self._entries[number]
         if entry.is_member:
-            plan.stored.append(StoredArray(number, entry.array, entry.variables))
-            return
-        for name in homes or self._homes([entry]):
-            plan.pools.setdefault(name, {})[number] = entry.array
+            writeable = entry.array.flags.writeable
+            plan.stored.append(
+                StoredArray(number, entry.array, entry.variables, writeable=writeable)
+            )
+        else:
+            self._pool(plan, number, entry.array, homes)
+
+    def _place_with_view(self, plan: Plan, number: int) -> None:
+        """Place an array of which the stored values do not tell all."""
+        entry = self._entries[number]
+        dense = entry.array if is_dense(entry.array) else entry.array.copy()
+        memory = number
+        if entry.is_member:
+            plan.stored.append(StoredArray(number, _npy_array(dense), entry.variables))
+        else:
+            memory = self._add(_Entry(octets_of(dense), entry.pickles))
+            self._place(plan, memory)
+        writeable = entry.array.flags.writeable
+        view = View(memory, 0, dense.dtype, dense.shape, dense.strides, writeable)
+        self._pool(plan, number, view)
+
+    def _pool(
+        self, plan: Plan, number: int, thing: Pooled, homes: list[str] | None = None
+    ) -> None:
+        for name in self._homes([number]) if homes is None else homes:
+            plan.pools.setdefault(name, {})[number] = thing
 
     def _place_sharing(self, plan: Plan, numbers: list[int]) -> None:
         entries = [self._entries[number] for number in numbers]
         bounds = [byte_bounds(entry.array) for entry in entries]
         start, end = min(low for low, _ in bounds), max(high for _, high in bounds)
-        if end - start > max(SPARSE_BYTES, SPARSE_RATIO * sum(e.array.nbytes for e in entries)):
-            self._place_sparse(plan, numbers, end - start)
+        nbytes = sum(entry.array.nbytes for entry in entries)
+        homes = self._homes(numbers)
+        is_member = any(entry.is_member for entry in entries)
+        if end - start > max(SPAN_BYTES, SPAN_RATIO * nbytes):
+            self._place_apart(plan, numbers, end - start)
             return
-        covering = [
-            number
-            for number, entry, span in zip(numbers, entries, bounds)
-            if span == (start, end) and _is_dense(entry.array)
-        ]
-        # A variable's own array first: then the member has the variable's name.
-        covering.sort(key=lambda number: not self._entries[number].variables)
-        owner = covering[0] if covering else self._add_memory(start, end)
-        homes = self._homes(entries)
-        self._entries[owner].promoted |= any(entry.is_member for entry in entries)
-        self._place(plan, owner, homes)
+        if end - start > max(GAP_BYTES, GAP_RATIO * nbytes):
+            owner = self._add_patchwork(plan, numbers, start, end)
+        else:
+            owner = self._covering(numbers, start, end, is_member)
+            self._entries[owner].promoted |= is_member
+            self._place(plan, owner, homes)
         for number, entry in zip(numbers, entries):
             if number == owner:
                 continue
-            array = entry.array
-            offset = _address(array) - start
-            view = View(owner, offset, array.dtype, array.shape, array.strides)
-            for name in homes:
-                plan.pools.setdefault(name, {})[number] = view
+            view = View.into(owner, start, entry.array)
+            self._pool(plan, number, view, homes)
             if entry.variables:
                 # A second copy of these bytes, so that numpy finds every
                 # variable under its name. Loading a main loop uses the view.
-                plan.stored.append(StoredArray(number, array, entry.variables, view))
+                values = _npy_array(entry.array)
+                plan.stored.append(StoredArray(number, values, entry.variables, view))
 
-    def _place_sparse(self, plan: Plan, numbers: list[int], spanned: int) -> None:
+    def _covering(self, numbers: list[int], start: int, end: int, is_member: bool) -> int:
+        """Find an array that has the memory of all of these, or add one."""
+        arrays = [self._entries[number].array for number in numbers]
+        covering = [
+            number
+            for number, array in zip(numbers, arrays)
+            if is_dense(array)
+            and byte_bounds(array) == (start, end)
+            and (fits_npy(array.dtype) if is_member else fits_pool(array))
+        ]
+        # A variable's own array first: then the member has the variable's name.
+        covering.sort(key=lambda number: not self._entries[number].variables)
+        if covering:
+            return covering[0]
+        return self._add(_Entry(memory_between(start, end, arrays), []))
+
+    def _add_patchwork(self, plan: Plan, numbers: list[int], start: int, end: int) -> int:
+        """Add memory of which only what these arrays take up is stored."""
+        pieces: dict[tuple[Any, ...], tuple[View, int]] = {}
+        pickles = [name for number in numbers for name in self._entries[number].pickles]
+        memory = self._add(_Entry(np.zeros(0, np.uint8), pickles))
+        for number in numbers:
+            entry = self._entries[number]
+            view = View.into(memory, start, entry.array)
+            piece = (view.offset, view.dtype, view.shape, view.strides)
+            if piece not in pieces or entry.variables:
+                pieces[piece] = (replace(view, writeable=True), number)
+        for piece, (view, number) in pieces.items():
+            entry = self._entries[number]
+            if not entry.variables:
+                number = self._add(_Entry(entry.array.copy(), pickles))
+                self._place_alone(plan, number)
+                pieces[piece] = (view, number)
+        self._pool(plan, memory, Patchwork(end - start, tuple(pieces.values())))
+        return memory
+
+    def _place_apart(self, plan: Plan, numbers: list[int], spanned: int) -> None:
         arrays = [self._entries[number].array for number in numbers]
         if _any_share(arrays):
             warnings.warn(
@@ -293,14 +346,7 @@ class ArrayTable:
                 stacklevel=2,
             )
         for number in numbers:
-            self._place(plan, number)
-
-    def _add_memory(self, start: int, end: int) -> int:
-        # All of it lies in one allocation: it is a chain of arrays of which
-        # each overlaps the next.
-        raw = (ctypes.c_ubyte * (end - start)).from_address(start)
-        memory = np.frombuffer(memoryview(raw), dtype=np.uint8)
-        return self._add(_Entry(memory, []))
+            self._place_alone(plan, number)
 
     def _clusters(self) -> Iterator[list[int]]:
         """Group the numbers of arrays whose memory overlaps."""
@@ -327,26 +373,46 @@ class ArrayTable:
             yield sorted(cluster)
 
 
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
+def fits_npy(dtype: np.dtype[Any]) -> bool:
+    """Tell whether an array of this dtype comes back from NPY as what it was."""
+    if dtype.isbuiltin == 1 and not dtype.metadata:
+        return True
+    if dtype.type.__module__.partition(".")[0] == "ml_dtypes":
+        # Their names are in the manifest.
+        return bool(dtype.isnative)
+    # Equality overlooks metadata and alignment.
+    return pickle.dumps(_dtype_from_npy(dtype)) == pickle.dumps(dtype)
 
 
-def byte_bounds(array: Array) -> tuple[int, int]:
-    """Return the addresses of the first byte of an array and behind its last."""
-    low = _address(array)
-    if array.flags.c_contiguous:
-        return low, low + array.nbytes
-    high = low
-    for length, stride in zip(array.shape, array.strides):
-        if stride < 0:
-            low += (length - 1) * stride
-        else:
-            high += (length - 1) * stride
-    return low, high + array.itemsize
+def fits_pool(array: Array) -> bool:
+    """Tell whether an array comes back from a pickle of NumPy's as what it was.
+
+    Such a pickle turns other byte orders into the machine's own, and a
+    read-only array into one that can never be written to again.
+    """
+    return array.flags.writeable and array.dtype.isnative
 
 
-def _is_dense(array: Array) -> bool:
-    return array.flags.c_contiguous or array.flags.f_contiguous
+def _dtype_from_npy(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    try:
+        return parse_header(header_bytes(dtype, (), False))[0]
+    except (NpyError, ValueError):
+        return None
+
+
+def _npy_array(array: Array) -> Array:
+    """Return the array, or its bytes where NPY cannot say what they mean."""
+    if fits_npy(array.dtype) or _dtype_from_npy(array.dtype) == array.dtype:
+        return array
+    return array.view(f"V{array.dtype.itemsize}")
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Tell whether several items are at one place, as in a broadcast array."""
+    if is_dense(array):
+        return False
+    start, end = byte_bounds(array)
+    return array.nbytes > end - start
 
 
 def _any_share(arrays: list[Array]) -> bool:

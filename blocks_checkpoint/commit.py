@@ -14,29 +14,22 @@ folder holds when the process is killed at any time between two of them::
     replace       renamed over the target                           new
     sync_folder   the new name on the disk                          new
 
-A partial file is called ``.NAME.PID-RANDOM.partial``. The process that writes
-it holds a lock on it (`flock`), which ends with the process, however that
-ends: a partial file that can be locked is nobody's any more.
+What a partial file is called, and how a dead process is told from a living
+one, `partial_file` knows.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import io
 import os
-import re
-import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from .errors import CheckpointError, LoadError, SaveError
-
-if sys.platform != "win32":
-    import fcntl
+from .partial_file import NOT_SUPPORTED, PartialFile, sweep
 
 __all__ = ["STEPS", "replacing"]
 
@@ -53,28 +46,6 @@ STEPS = (
     "replace",
     "sync_folder",
 )
-
-_CREATE_FLAGS = (
-    os.O_RDWR
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-# The name of a partial file must fit into the 255 bytes of most file systems.
-_LONGEST_STEM = 180
-# What file systems answer that cannot do what they are asked.
-_NOT_SUPPORTED = {
-    errno.EINVAL,
-    errno.ENODEV,
-    errno.ENOLCK,
-    errno.ENOSYS,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-}
-# How many times a new partial file may be swept away before it is locked.
-_ATTEMPTS = 100
 
 
 @contextlib.contextmanager
@@ -124,9 +95,9 @@ def replacing(
         step("resolve")
         target, mode = _resolve(shown)
         step("sweep")
-        _sweep(target)
+        sweep(target)
         step("create")
-        file = _create(target, mode)
+        file = PartialFile.create(target, mode)
         try:
             step("reserve")
             file.reserve(expected_bytes)
@@ -173,165 +144,10 @@ def _resolve(path: str) -> tuple[str, int | None]:
     return target, stat.S_IMODE(status.st_mode) & 0o777
 
 
-# sweep
-
-
-def _stem(target: str) -> str:
-    """Return what the names of all partial files of a target begin with."""
-    name = os.path.basename(target)
-    raw = os.fsencode(name)
-    if len(raw) > _LONGEST_STEM:
-        digest = hashlib.sha256(raw).hexdigest()[:16]
-        name = f"{raw[: _LONGEST_STEM - 20].decode('utf-8', 'ignore')}~{digest}"
-    return f".{name}."
-
-
-def _sweep(target: str) -> None:
-    """Remove the partial files that dead processes left of a target."""
-    if sys.platform == "win32":
-        return
-    folder = os.path.dirname(target)
-    is_partial = re.compile(re.escape(_stem(target)) + r"[0-9]+-[0-9a-f]+\.partial").fullmatch
-    with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if is_partial(entry.name)]
-    for name in names:
-        # Whatever hinders this (another user's file, one gone meanwhile) is
-        # no reason not to save.
-        with contextlib.suppress(OSError):
-            _remove_if_dead(os.path.join(folder, name))
-
-
-def _remove_if_dead(partial: str) -> None:
-    if sys.platform == "win32":
-        return
-    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        # Network file systems lock only what is open for writing.
-        descriptor = os.open(partial, os.O_RDWR | flags)
-    except PermissionError:
-        descriptor = os.open(partial, os.O_RDONLY | flags)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(partial)
-    finally:
-        os.close(descriptor)
-
-
-# create
-
-
-def _create(target: str, mode: int | None) -> _PartialFile:
-    path = target
-    for _ in range(_ATTEMPTS):
-        name = f"{_stem(target)}{os.getpid()}-{secrets.token_hex(8)}.partial"
-        path = os.path.join(os.path.dirname(target), name)
-        # A file that others must not read is not theirs to read meanwhile.
-        file = _PartialFile(path, os.open(path, _CREATE_FLAGS, 0o666 if mode is None else mode))
-        try:
-            # Another process may sweep the file away before it is locked.
-            if file.lock():
-                if mode is not None:
-                    file.permit(mode)
-                return file
-        except BaseException:
-            file.discard()
-            file.close()
-            raise
-        file.discard()
-        file.close()
-    raise OSError(errno.EBUSY, "another program keeps removing the partial file", path)
-
-
-class _PartialFile(io.FileIO):
-    """The file that is written, under the name it has until it is whole."""
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        super().__init__(descriptor, "r+")
-        self.path = path
-        self._end = 0
-
-    def lock(self) -> bool:
-        """Lock the file; return False if it is another's or gone."""
-        if sys.platform == "win32":
-            return True
-        try:
-            fcntl.flock(self.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            # A file system without locks: nobody sweeps there either.
-            if error.errno not in _NOT_SUPPORTED:
-                raise
-            return True
-        try:
-            return os.path.samestat(os.lstat(self.path), os.fstat(self.fileno()))
-        except FileNotFoundError:
-            return False
-
-    def permit(self, mode: int) -> None:
-        """Set the permissions, if the umask made them others."""
-        if sys.platform != "win32" and stat.S_IMODE(os.fstat(self.fileno()).st_mode) != mode:
-            os.fchmod(self.fileno(), mode)
-
-    def reserve(self, size: int) -> None:
-        """Take `size` bytes from the disk, or see at least that it has them."""
-        if size <= 0 or not hasattr(os, "posix_fallocate"):
-            return
-        try:
-            os.posix_fallocate(self.fileno(), 0, size)
-        except OSError as error:
-            if error.errno not in _NOT_SUPPORTED:
-                raise
-            status = os.fstatvfs(self.fileno())
-            if status.f_bavail * status.f_frsize < size:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path) from error
-
-    def write(self, data: Any) -> int:
-        """Write all of `data`; a raw file may else write less."""
-        view = memoryview(data).cast("B")
-        total = len(view)
-        while len(view):
-            taken = super().write(view)
-            view = view[taken:]
-        self._end = max(self._end, self.tell())
-        return total
-
-    def truncate(self, size: int | None = None) -> int:
-        """Cut the file at `size` bytes, or where it is."""
-        self._end = super().truncate(size)
-        return self._end
-
-    def trim(self) -> None:
-        """Give back what was reserved and not used."""
-        super().truncate(self._end)
-
-    def sync(self) -> None:
-        """Wait until the bytes are on the disk."""
-        if sys.platform == "darwin":
-            # There, fsync leaves them in the disk's own memory.
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(self.fileno(), fcntl.F_FULLFSYNC)
-                return
-        os.fsync(self.fileno())
-
-    def rename(self, target: str) -> None:
-        """Give the file its name."""
-        if sys.platform == "win32":
-            self.close()
-        os.replace(self.path, target)
-
-    def discard(self) -> None:
-        """Remove the file from its folder, if it is there."""
-        if sys.platform == "win32":
-            self.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
-
-
 # check
 
 
-def _check(file: _PartialFile, check: Callable[[str], object]) -> None:
+def _check(file: PartialFile, check: Callable[[str], object]) -> None:
     if hasattr(os, "posix_fadvise"):
         # What is checked shall come from the disk, not from memory.
         with contextlib.suppress(OSError):
@@ -361,7 +177,7 @@ def _sync_folder(folder: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in _NOT_SUPPORTED:
+        if error.errno not in NOT_SUPPORTED:
             raise
         os.sync()
     finally:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .format import ITERATION_STATE, LOG
+from .naming import is_statistic
 from .resumption import limits_of
 
 __all__ = ["Contents", "known_variables"]
@@ -29,6 +30,11 @@ class Contents:
     parameters : sequence of shared variables
         Those of the model, in its order. They are stored also where no
         pickle reaches them.
+    statistics : sequence of shared variables
+        What else the model needs to compute what it computes: those of batch
+        normalisation. They are stored likewise.
+    variables : sequence of shared variables
+        Further ones, in an order that is the same in every run.
     given_names : mapping of str to shared variable
         What the model's ``get_parameter_dict`` returns.
     status : mapping
@@ -44,6 +50,8 @@ class Contents:
     iteration_state: Any = None
     further: dict[str, Any] = field(default_factory=dict)
     parameters: Sequence[Any] = ()
+    statistics: Sequence[Any] = ()
+    variables: Sequence[Any] = ()
     given_names: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
     limits: Sequence[str] = ()
@@ -79,10 +87,13 @@ class Contents:
         """
         model = getattr(main_loop, "model", None)
         algorithm = getattr(main_loop, "algorithm", None)
+        variables = known_variables(main_loop)
+        statistics = []
         if parameters is None:
             parameters = (
                 getattr(model, "parameters", None) or getattr(algorithm, "parameters", None) or ()
             )
+            statistics = [variable for variable in variables if is_statistic(variable)]
         names = dict.fromkeys(separately)
         attributes = {name: getattr(main_loop, name) for name in names}
         if with_main_loop:
@@ -95,6 +106,8 @@ class Contents:
             iteration_state=attributes.pop(ITERATION_STATE, None),
             further=attributes,
             parameters=list(parameters),
+            statistics=statistics,
+            variables=variables,
             given_names=get_names() if get_names else {},
             status=main_loop.log.status,
             limits=[limit.description for limit in limits_of(main_loop.extensions)],

@@ -7,8 +7,16 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .checkpoint_file import Main, open_checkpoint
-from .resumption import forget_interrupts, has_finished, is_blocks_loop, replace_limits
+from .candidates import open_newest
+from .checkpoint_file import Main
+from .resumption import (
+    forget_ending,
+    forget_interrupts,
+    has_finished,
+    is_blocks_loop,
+    put_random_state,
+    replace_limits,
+)
 
 __all__ = ["continue_training"]
 
@@ -30,7 +38,8 @@ def continue_training(
     Parameters
     ----------
     path : str or os.PathLike
-        The checkpoint.
+        The checkpoint; or a folder or a pattern (``'runs/*.zip'``) of several,
+        of which the newest good one that has a main loop is taken.
     main : str, os.PathLike or module, optional
         The script that was running, if the main loop needs functions of it
         and it is not the one that runs now. It is imported; what is under its
@@ -51,19 +60,22 @@ def continue_training(
         Functions of a script are needed, and this process does not have them.
     LoadError
         The file cannot be read, or has no main loop.
+    NoGoodCheckpoint
+        Of several files, none can be used.
     """
-    with open_checkpoint(path) as checkpoint:
+    checkpoint = open_newest(path, needs_main_loop=True)
+    assert checkpoint is not None
+    with checkpoint:
         main_loop = checkpoint.main_loop(main=main)
-        checkpoint.restore_random_state()
+        put_random_state(checkpoint)
         limits = checkpoint.manifest.get("limits")
     status = main_loop.status
     logger.info(
         "continuing %s at epoch %s, iteration %s",
-        os.fspath(path),
+        checkpoint.path,
         status["epochs_done"],
         status["iterations_done"],
     )
-    forget_interrupts(main_loop)
     add_extensions(main_loop, extensions)
     if is_blocks_loop(main_loop) and has_finished(main_loop, limits):
         logger.warning(
@@ -74,6 +86,8 @@ def continue_training(
             status["epochs_done"],
         )
         return main_loop
+    forget_interrupts(main_loop)
+    forget_ending(main_loop)
     main_loop.run()
     return main_loop
 
@@ -85,8 +99,15 @@ def add_extensions(main_loop: Any, extensions: Iterable[Any]) -> None:
     added = list(extensions)
     present = replace_limits(list(main_loop.extensions), added)
     place = next(
-        (index for index, each in enumerate(present) if isinstance(each, Checkpoint)), len(present)
+        (index for index, each in enumerate(present) if _saves(each, Checkpoint)), len(present)
     )
     for extension in added:
         extension.main_loop = main_loop
     main_loop.extensions = present[:place] + added + present[place:]
+
+
+def _saves(extension: Any, checkpoint_class: type) -> bool:
+    parts = getattr(extension, "sub_extensions", ())
+    return isinstance(extension, checkpoint_class) or any(
+        _saves(part, checkpoint_class) for part in parts
+    )

@@ -1,40 +1,46 @@
 """Where in an object graph something hangs, and why it cannot be pickled.
 
-A pickler that fails names a type, and not the place. Here the graph is
-walked the way a pickler would walk it, object by object instead of by
-recursion, and every object that a pickler would stop at is reported with the
-path of attributes that leads to it. Nothing is changed by the walk beyond
-what asking an object for its state changes. It is slow, and done only after
-a failure.
+A pickler that fails names a type, and not the place. Here the graph is walked
+the way a pickler would walk it, object by object instead of by recursion, and
+every object that a pickler would stop at is reported with the path of
+attributes that leads to it. Nothing is changed by the walk beyond what asking
+an object for its state changes. It is slow, and done only after a failure.
 """
 
 from __future__ import annotations
 
 import copyreg
 import functools
-import io
 import sys
+import time
 import types
-import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Offender", "find_globals", "find_offenders", "main_globals_of"]
+from .cures import cure_for, place_of_definition
 
-#: Modules whose content another process does not have under that name.
-MAIN_MODULES = ("__main__", "__mp_main__")
+__all__ = ["Findings", "Offender", "Walker", "find_globals", "find_offenders"]
 
-_ATOMIC = (type(None), bool, int, float, complex, str, bytes, bytearray, type(...), type(NotImplemented))
-_BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType)
 Reducers = Mapping[type, Callable[[Any], Any]]
+Root = tuple[str, Any]
+Child = tuple[str, Any]
+
+#: After this time the search gives up: a graph may be endless, if its objects
+#: make new ones whenever they are asked (seconds).
+SEARCH_SECONDS = 60.0
+
+_ATOMIC = frozenset(
+    [type(None), bool, int, float, complex, str, bytes, bytearray, type(...), type(NotImplemented)]
+)
+_PLAIN_CLASSES = (type(None), type(...), type(NotImplemented))
+_BY_NAME = (types.FunctionType, types.BuiltinFunctionType)
+_NEW_OBJECT = (copyreg.__newobj__, copyreg.__newobj_ex__)  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True)
-class Offender:
+class Offender(NamedTuple):
     """An object that cannot be pickled.
 
     Attributes
@@ -62,240 +68,297 @@ class Offender:
         return f"{self.path} is a {self.type_name}{defined}: {self.reason}. {self.cure}"
 
 
-@dataclass(frozen=True)
-class _Place:
+class Findings(NamedTuple):
+    """What a search has found.
+
+    Attributes
+    ----------
+    offenders : list of Offender
+        Those nearest to the root come first.
+    is_complete : bool
+        False if the search gave up.
+    """
+
+    offenders: list[Offender]
+    is_complete: bool
+
+
+class _Place(NamedTuple):
     """An object, and the way back to the root."""
 
     thing: Any
     label: str
-    parent: _Place | None
+    parent: Any
 
     @property
     def path(self) -> str:
         labels = []
-        place: _Place | None = self
+        place: Any = self
         while place is not None:
             labels.append(place.label)
             place = place.parent
         return "".join(reversed(labels))
 
 
-def find_offenders(
-    root: Any, name: str, *, reducers: Reducers | None = None, protocol: int = 5
-) -> list[Offender]:
-    """List every object below ``root`` that cannot be pickled.
+def find_offenders(roots: Sequence[Root], walker: Walker | None = None) -> Findings:
+    """List every object below ``roots`` that cannot be pickled.
 
     Parameters
     ----------
-    root : object
-    name : str
-        What to call it, the beginning of every path.
-    reducers : mapping of type to callable, optional
-        The pickler's dispatch table.
-    protocol : int
+    roots : sequence of (str, object)
+        What to call each, the beginning of every path, and the object.
+    walker : Walker, optional
 
     Returns
     -------
-    list of Offender
-        Those nearest to the root come first.
+    Findings
     """
-    found = []
-    for place, error in _walk(root, name, reducers or copyreg.dispatch_table, protocol):
-        if error is not None:
-            found.append(_describe(place, error))
-    return found
+    walker = walker or Walker()
+    found = [_describe(place, error) for place, error in walker.walk(roots) if error is not None]
+    return Findings(found, not walker.gave_up)
 
 
 def find_globals(
-    root: Any, name: str, *, reducers: Reducers | None = None, protocol: int = 5
+    roots: Sequence[Root],
+    wanted: Iterable[str],
+    modules: Callable[[str], bool],
+    walker: Walker | None = None,
 ) -> dict[str, str]:
-    """Find what ``root`` needs of the main module.
+    """Find where functions and classes of certain modules are needed.
+
+    Parameters
+    ----------
+    roots : sequence of (str, object)
+    wanted : iterable of str
+        Qualified names. The search ends when all are found.
+    modules : callable
+        Tells of the name of a module whether it is one of them.
+    walker : Walker, optional
 
     Returns
     -------
     dict of str to str
-        Name of a function or class of ``__main__`` to the path of an object
-        that needs it.
+        Name to the path of an object that needs it.
     """
+    missing = set(wanted)
     found: dict[str, str] = {}
-    for place, _ in _walk(root, name, reducers or copyreg.dispatch_table, protocol):
-        for needed in main_globals_of(place.thing):
-            # Instances are met before their class; theirs is the better path.
-            found.setdefault(needed, place.path)
+    for place, _ in (walker or Walker()).walk(roots):
+        for candidate in (place.thing, type(place.thing)):
+            name = getattr(candidate, "__qualname__", None) or getattr(candidate, "__name__", None)
+            # A method's class is what is needed, and a nested class's outer one.
+            for each in [n for n in missing if name == n or str(name).startswith(f"{n}.")]:
+                if modules(str(getattr(candidate, "__module__", None))):
+                    # Instances are met before their class; theirs is the better path.
+                    found[each] = place.path
+                    missing.discard(each)
+        if not missing:
+            break
     return found
 
 
-def main_globals_of(thing: Any) -> list[str]:
-    """Name what ``thing`` is, or is an instance of, in the main module."""
-    for candidate in (thing, type(thing)):
-        if isinstance(candidate, _BY_NAME) and candidate.__module__ in MAIN_MODULES:
-            return [candidate.__qualname__]
-    return []
+class Walker:
+    """Walks object graphs as a pickler does.
 
+    Parameters
+    ----------
+    reducers : mapping of type to callable, optional
+        The pickler's dispatch table.
+    protocol : int
+    persistent_id : callable, optional
+        The user's own; what it knows is not pickled.
+    seconds : float
+        When to give up.
 
-def _walk(
-    root: Any, name: str, reducers: Reducers, protocol: int
-) -> Iterator[tuple[_Place, Exception | None]]:
-    # Breadth first: the shortest path to an object is the one to show.
-    waiting = deque([_Place(root, name, None)])
-    # Keeps alive what is known by its id, states made on the fly included.
-    seen: dict[int, Any] = {}
-    while waiting:
-        place = waiting.popleft()
-        thing = place.thing
-        if isinstance(thing, _ATOMIC) or id(thing) in seen:
-            continue
-        seen[id(thing)] = thing
-        try:
-            children = list(_children(thing, reducers, protocol))
-        except Exception as error:
+    Attributes
+    ----------
+    gave_up : bool
+        Whether the last walk was ended before it was complete.
+    """
+
+    def __init__(
+        self,
+        reducers: Reducers | None = None,
+        protocol: int = 5,
+        persistent_id: Callable[[Any], Any] | None = None,
+        seconds: float = SEARCH_SECONDS,
+    ) -> None:
+        self._reducers = copyreg.dispatch_table if reducers is None else reducers
+        self._protocol = protocol
+        self._persistent_id = persistent_id
+        self._seconds = seconds
+        self._classes: dict[type, Exception | None] = {}
+        self.gave_up = False
+
+    def walk(self, roots: Sequence[Root]) -> Iterator[tuple[_Place, Exception | None]]:
+        """Visit every object once, those near the roots first.
+
+        Yields
+        ------
+        place : _Place
+        error : Exception or None
+            Why the object cannot be pickled.
+        """
+        self.gave_up = False
+        end = time.monotonic() + self._seconds
+        # Breadth first: the shortest path to an object is the one to show.
+        waiting = deque(_Place(thing, name, None) for name, thing in roots)
+        # Keeps alive what is known by its id, states made on the fly included.
+        seen: dict[int, Any] = {}
+        while waiting:
+            place = waiting.popleft()
+            thing = place.thing
+            if id(thing) in seen:
+                continue
+            seen[id(thing)] = thing
+            if not len(seen) & 1023 and time.monotonic() > end:
+                self.gave_up = True
+                return
+            children: list[Child] = []
+            error = None
+            try:
+                if self._persistent_id is None or self._persistent_id(thing) is None:
+                    error = self._look_at(thing, children)
+            except Exception as failure:
+                error = failure
             yield place, error
-            continue
-        yield place, None
-        waiting.extend(_Place(child, label, place) for label, child in children)
+            for label, child in children:
+                if type(child) not in _ATOMIC:
+                    waiting.append(_Place(child, label, place))
+
+    def _look_at(self, thing: Any, children: list[Child]) -> Exception | None:
+        cls = type(thing)
+        if cls in (list, tuple):
+            children.extend(_indexed(thing))
+        elif cls is dict:
+            children.extend(_keyed(thing.items()))
+        elif cls in (set, frozenset):
+            children.extend(("{...}", element) for element in thing)
+        elif cls is np.ndarray:
+            if thing.dtype.hasobject:
+                children.extend(("[...]", element) for element in thing.ravel().tolist())
+        elif cls is types.MethodType:
+            children.append((".__self__", thing.__self__))
+        elif cls is functools.partial:
+            children += [
+                (".func", thing.func),
+                (".args", thing.args),
+                (".keywords", thing.keywords),
+                *_attributes(thing.__dict__),
+            ]
+        elif cls in self._reducers:
+            return self._parts(thing, self._reducers[cls](thing), children)
+        elif isinstance(thing, type):
+            return self._check_class(thing)
+        elif cls in _BY_NAME and _is_global(thing):
+            check_importable(thing)
+        elif cls not in _ATOMIC:
+            return self._parts(thing, thing.__reduce_ex__(self._protocol), children)
+        return None
+
+    def _parts(self, thing: Any, reduced: Any, children: list[Child]) -> Exception | None:
+        if isinstance(reduced, str):
+            check_importable(thing, reduced)
+            return None
+        function, args, state, items, pairs, *_ = (*reduced, None, None, None)
+        error = None
+        if function in _NEW_OBJECT:
+            # Its class goes without saying, but has to be importable.
+            error = self._check_class(args[0])
+            args = args[1:]
+        else:
+            children.append((".__reduce_ex__()[0]", function))
+        children.extend((f".__reduce_ex__()[1][{index}]", arg) for index, arg in enumerate(args))
+        if isinstance(state, dict):
+            children.extend(_attributes(state))
+        elif isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
+            if isinstance(state[0], dict):
+                children.extend(_attributes(state[0]))
+            elif state[0] is not None:
+                children.append((".__getstate__()[0]", state[0]))
+            children.extend(_attributes(state[1]))
+        elif state is not None:
+            children.append((".__getstate__()", state))
+        if items is not None:
+            children.extend(_indexed(items))
+        if pairs is not None:
+            children.extend(_keyed(pairs))
+        return error
+
+    def _check_class(self, cls: type) -> Exception | None:
+        if cls not in self._classes:
+            try:
+                check_importable(cls)
+            except Exception as error:
+                self._classes[cls] = error
+            else:
+                self._classes[cls] = None
+        return self._classes[cls]
 
 
-def _children(thing: Any, reducers: Reducers, protocol: int) -> Iterator[tuple[str, Any]]:
-    cls = type(thing)
-    if cls in (list, tuple):
-        yield from _indexed(thing)
-    elif cls is dict:
-        yield from _keyed(thing.items())
-    elif cls in (set, frozenset):
-        yield from (("{...}", element) for element in thing)
-    elif isinstance(thing, type) or cls in _BY_NAME and getattr(thing, "__self__", None) is None:
-        _check_importable(thing)
-    elif cls is np.ndarray:
-        if thing.dtype.hasobject:
-            yield from (("[...]", element) for element in thing.ravel().tolist())
-    elif cls is types.MethodType:
-        yield ".__self__", thing.__self__
-    elif cls is functools.partial:
-        yield ".func", thing.func
-        yield ".args", thing.args
-        yield ".keywords", thing.keywords
-        yield from _attributes(thing.__dict__)
-    else:
-        reducer = reducers.get(cls)
-        reduced = thing.__reduce_ex__(protocol) if reducer is None else reducer(thing)
-        yield from _parts(thing, reduced)
+def _is_global(function: Any) -> bool:
+    # The methods of built-in objects are of the same type as ``len``.
+    owner = getattr(function, "__self__", None)
+    return owner is None or isinstance(owner, types.ModuleType)
 
 
-def _parts(thing: Any, reduced: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(reduced, str):
-        _check_importable(thing, reduced)
-        return
-    function, args, state, items, pairs = [*reduced, None, None, None][:5]
-    # An object that is made by its class alone: the class goes without saying,
-    # but has to be importable.
-    plain = function in (copyreg.__newobj__, copyreg.__newobj_ex__)  # type: ignore[attr-defined]
-    if not plain:
-        yield ".__reduce_ex__()[0]", function
-    for index, arg in enumerate(args):
-        yield f".__reduce_ex__()[1][{index}]", arg
-    if isinstance(state, dict):
-        yield from _attributes(state)
-    elif isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
-        yield from _attributes(state[0] or {})
-        yield from _attributes(state[1])
-    elif state is not None:
-        yield ".__getstate__()", state
-    if items is not None:
-        yield from _indexed(items)
-    if pairs is not None:
-        yield from _keyed(pairs)
-
-
-def _indexed(elements: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def _indexed(elements: Iterable[Any]) -> Iterator[Child]:
     for index, element in enumerate(elements):
         yield f"[{index}]", element
 
 
-def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[Child]:
     for key, value in pairs:
-        shown = repr(key) if isinstance(key, _ATOMIC) else f"<{type(key).__name__}>"
-        if not isinstance(key, _ATOMIC):
+        if type(key) in _ATOMIC:
+            yield f"[{key!r}]", value
+        else:
+            shown = f"<{type(key).__name__}>"
             yield f".keys(){shown}", key
-        yield f"[{shown}]", value
+            yield f"[{shown}]", value
 
 
-def _attributes(state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _attributes(state: Mapping[Any, Any]) -> Iterator[Child]:
     for name, value in state.items():
         if isinstance(name, str) and name.isidentifier():
-            # ``extension._main_loop`` is what people write as ``.main_loop``;
-            # the private name is the true one, and is the one to search for.
             yield f".{name}", value
         else:
             yield f".__dict__[{name!r}]", value
 
 
-def _check_importable(thing: Any, name: str | None = None) -> None:
+def check_importable(thing: Any, name: str | None = None) -> None:
+    """Raise an error if a function or class is not found under its own name.
+
+    Raises
+    ------
+    AttributeError
+        It says why not.
+    """
     module_name = getattr(thing, "__module__", None)
     name = name or getattr(thing, "__qualname__", None) or thing.__name__
-    if module_name is None:
+    if module_name is None or thing in _PLAIN_CLASSES:
         # Extension types without a module: the pickler searches all modules.
         return
     found: Any = sys.modules.get(module_name)
     if found is None:
-        raise AttributeError(f"module {module_name!r} is not imported")
+        raise AttributeError(f"the module {module_name} is not imported")
     for part in name.split("."):
         if part == "<locals>":
-            raise AttributeError(f"{name} exists only while the function around it runs")
+            raise AttributeError(f"{name} exists only inside of the function that made it")
         found = getattr(found, part, None)
+    if found is None:
+        raise AttributeError(f"{module_name} has no attribute {name}")
     if found is not thing:
-        if found is None:
-            raise AttributeError(f"{module_name} has no attribute {name}")
         raise AttributeError(f"{module_name}.{name} is another object by now")
-
-
-_CURES: tuple[tuple[tuple[type, ...], str], ...] = (
-    (
-        (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
-        "Use a class with __next__, which keeps its position in attributes",
-    ),
-    ((io.IOBase,), "Keep the path, leave the file out of __getstate__, and open it on first use"),
-    ((types.ModuleType,), "Import the module where it is used"),
-    (
-        (weakref.ref, weakref.ProxyType, weakref.CallableProxyType),
-        "Leave it out of __getstate__ and make it anew in __setstate__",
-    ),
-)
-
-
-def _cure(thing: Any) -> str:
-    if isinstance(thing, types.FunctionType):
-        if thing.__name__ == "<lambda>":
-            return "Write the lambda as a function with a name, at the top level of a module"
-        return "Move the function to the top level of a module"
-    if isinstance(thing, type):
-        return "Move the class to the top level of a module"
-    for types_, cure in _CURES:
-        if isinstance(thing, types_):
-            return cure
-    module = type(thing).__module__.partition(".")[0]
-    if module in ("h5py", "sqlite3", "_sqlite3"):
-        return "Keep the path, leave the handle out of __getstate__, and open it on first use"
-    return "Leave it out with __getstate__, and make it anew in __setstate__ or on first use"
-
-
-def _defined(thing: Any) -> str:
-    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
-    if isinstance(code, types.CodeType):
-        return f"{code.co_filename}, line {code.co_firstlineno}"
-    if isinstance(thing, type):
-        return f"{thing.__module__}.{thing.__qualname__}"
-    if isinstance(thing, io.IOBase):
-        name = getattr(thing, "name", "")
-        return name if isinstance(name, str) else ""
-    return ""
 
 
 def _describe(place: _Place, error: Exception) -> Offender:
     thing = place.thing
     cls = type(thing)
-    kind = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    kind = cls.__qualname__
+    if cls.__module__ != "builtins":
+        kind = f"{cls.__module__}.{kind}"
+    reason = str(error).rstrip(".") or type(error).__name__
     if isinstance(error, RecursionError):
         reason = f"{cls.__qualname__} calls itself without end when asked for its state"
-        cure = "A __getattr__ must raise AttributeError for names that begin with two underscores"
-        return Offender(place.path, kind, _defined(thing), reason, cure)
-    return Offender(place.path, kind, _defined(thing), str(error).rstrip("."), _cure(thing))
+    return Offender(
+        place.path, kind, place_of_definition(thing), reason, cure_for(thing, error)
+    )

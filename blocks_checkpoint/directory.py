@@ -61,10 +61,10 @@ class Directory:
         self.folders: list[int] = []
         self._starts: list[int] | None = None
 
-    def limit(self, member: Member) -> int:
-        """Return where the next member, or the directory, begins."""
+    def next_start(self, offset: int) -> int:
+        """Return where what follows the entry at `offset` begins."""
         starts = self.starts()
-        index = bisect_right(starts, member.header_offset)
+        index = bisect_right(starts, offset)
         return starts[index] if index < len(starts) else self.offset
 
     def starts(self) -> list[int]:
@@ -249,7 +249,7 @@ class _Parser:
         for member in members:
             raw_name = directory.raw_entries[member.name].raw_name
             least = member.header_offset + zs.LOCAL.size + len(raw_name) + member.stored_size
-            if least > directory.limit(member):
+            if least > directory.next_start(member.header_offset):
                 self._refuse("it overlaps what follows it", member.name)
 
     def _check_expansion(self) -> None:

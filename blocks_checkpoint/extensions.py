@@ -6,40 +6,37 @@ work to the modules below them.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
-import sys
-import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .checkpoint_file import CheckpointFile, open_checkpoint
-from .errors import (
-    CheckpointNotFound,
-    CheckpointWarning,
-    SaveError,
-    UnpicklableError,
-    UnpicklableWarning,
-)
-from .parameters import PreparedAssignment, match, model_variables, reachable_variables
+from .candidates import open_newest
+from .contents import Contents
+from .errors import CheckpointError, SaveError
+from .extension_base import SimpleExtension
+from .parameters import PreparedAssignment, model_variables, reachable_variables, stored_for
 from .resumption import (
-    forget_interrupts,
+    all_extensions,
+    check_stream,
+    finish_blocks_loop,
+    forget_ending,
     has_finished,
     is_blocks_loop,
+    is_interrupted,
+    log_classes_of,
     put_iteration_state,
     put_log,
+    put_random_state,
 )
-from .serialization import warn_of_main_module, write_snapshot
-from .contents import Contents
-from .snapshot import Snapshot, take_snapshot
-from .zip_pickler import PicklerSettings
+from .saving import save
 
 __all__ = ["Checkpoint", "Load", "LoadParameters", "Resume"]
 
 logger = logging.getLogger(__name__)
 
 SAVED_TO = "saved_to"
+SAVE_ERROR = "save_error"
 LOADED_FROM = "loaded_from"
 
 #: Triggers that say how often to save; any of them replaces ``after_epoch``.
@@ -56,31 +53,6 @@ PERIODIC_TRIGGERS = frozenset(
 )
 
 
-def _base_class() -> Any:
-    """Return Blocks' ``SimpleExtension`` where Blocks works, or else ours."""
-    if importlib.util.find_spec("blocks") is not None:
-        try:
-            from blocks.extensions import SimpleExtension
-
-            return SimpleExtension
-        except Exception as error:
-            warnings.warn(
-                f"Blocks is installed, but cannot be imported here ({type(error).__name__}: "
-                f"{error}); the extensions work in the main loop of miniblocks",
-                CheckpointWarning,
-                stacklevel=2,
-            )
-    from .miniblocks.extensions import SimpleExtension as Ours
-
-    return Ours
-
-
-if TYPE_CHECKING:
-    from .miniblocks.extensions import SimpleExtension
-else:
-    SimpleExtension = _base_class()
-
-
 class Checkpoint(SimpleExtension):
     """Save the main loop, so that training can go on from there.
 
@@ -89,7 +61,8 @@ class Checkpoint(SimpleExtension):
     meanwhile, one of the two is there, and whole.
 
     Makes a record ``saved_to`` in the log's current row: a tuple of the paths
-    saved to, with ``None`` for a save that failed.
+    saved to, with ``None`` for a save that failed; why it did is then the
+    record ``save_error``.
 
     Put it last among the extensions: those behind it have not yet seen the
     event after which the state is saved.
@@ -97,8 +70,8 @@ class Checkpoint(SimpleExtension):
     Parameters
     ----------
     path : str or os.PathLike or None
-        Where to save. None if conditions bring their own paths (see
-        ``add_condition``).
+        Where to save. None if all conditions bring their own paths (see
+        ``add_condition``); nothing is then saved by default.
     parameters : list of shared variables, optional
         Those whose values are stored whether or not the main loop reaches
         them. By default the model's.
@@ -150,10 +123,15 @@ class Checkpoint(SimpleExtension):
     ) -> None:
         if on_failure not in ("raise", "warn"):
             raise ValueError(f"Checkpoint: on_failure is {on_failure!r}; use 'raise' or 'warn'")
-        if not any(triggers.get(name) for name in PERIODIC_TRIGGERS):
-            triggers.setdefault("after_epoch", True)
-        triggers.setdefault("on_interrupt", True)
-        triggers.setdefault("after_training", True)
+        if isinstance(save_separately, str):
+            raise ValueError(
+                f"Checkpoint: save_separately is a list of names; use [{save_separately!r}]"
+            )
+        if path is not None:
+            if not any(triggers.get(name) for name in PERIODIC_TRIGGERS):
+                triggers.setdefault("after_epoch", True)
+            triggers.setdefault("on_interrupt", True)
+            triggers.setdefault("after_training", True)
         super().__init__(**triggers)
         self.path = None if path is None else os.fspath(path)
         self.parameters = None if parameters is None else list(parameters)
@@ -164,11 +142,22 @@ class Checkpoint(SimpleExtension):
         self.verify = verify
         self.protocol = protocol
         self._warned: set[str] = set()
-        self._interrupted_at: int | None = None
+        self._saved_on_interrupt: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # What this process has told its user is no state of the training.
-        return {**self.__dict__, "_warned": set(), "_interrupted_at": None}
+        return {**self.__dict__, "_warned": set(), "_saved_on_interrupt": {}}
+
+    def dispatch(self, callback_name: Any, *args: Any) -> None:
+        """Save if a condition says so."""
+        if (
+            callback_name == "after_training"
+            and is_blocks_loop(self.main_loop)
+            and is_interrupted(self.main_loop)
+        ):
+            # Blocks has a name for this event, and never fires it.
+            super().dispatch("on_interrupt")
+        super().dispatch(callback_name, *args)
 
     def do(self, which_callback: Any, *args: Any) -> None:
         """Save.
@@ -181,90 +170,73 @@ class Checkpoint(SimpleExtension):
             From the main loop; and, from a condition, a path to be used
             instead of this extension's own.
         """
-        _, from_user = self.parse_args(which_callback, args)
-        path = from_user[0] if from_user else self.path
+        event = str(which_callback)
+        path = self._path_for(event, args)
         log = self.main_loop.log
         iterations_done = log.status["iterations_done"]
-        event = None if which_callback is None else str(which_callback)
-        if event == "on_interrupt":
-            self._interrupted_at = iterations_done
-        elif event == "after_training" and self._interrupted_at == iterations_done:
-            # The main loop fires both at the end of an interrupted run, and
-            # nothing has happened in between.
-            self._interrupted_at = None
-            return
-        elif event == "after_training" and LOADED_FROM in log.current_row:
-            # Nothing was trained since it was loaded: the file stays as it is.
+        if event == "after_training" and (
+            # Nothing has happened since: the end of an interrupted run.
+            self._saved_on_interrupt.pop(path or "", None) == iterations_done
+            # Nothing was trained: the file that was loaded stays as it is.
+            or any(_has_found_end(each) for each in all_extensions(self.main_loop))
+        ):
             return
         # Recorded before the log is pickled, so that the log in the file says
         # where it was saved; and taken back if that turns out not to be so.
         before = tuple(log.current_row.get(SAVED_TO, ()))
-        log.current_row[SAVED_TO] = (*before, None if path is None else os.fspath(path))
+
+        def record(target: str | None) -> None:
+            log.current_row[SAVED_TO] = (*before, target)
+
+        record(path)
+        contents = None
         try:
-            self._save(path)
-        except BaseException as error:
-            log.current_row[SAVED_TO] = (*before, None)
-            if self.on_failure == "raise" or not isinstance(error, SaveError):
-                raise
-            logger.error("%s", error)
-
-    def _save(self, path: str | os.PathLike[str] | None) -> None:
-        contents = Contents.of_main_loop(
-            self.main_loop,
-            parameters=self.parameters,
-            separately=self.save_separately,
-            with_main_loop=self.save_main_loop,
-        )
-        if path is None:
-            raise SaveError("this Checkpoint has no path, and its condition brings none")
-        path = os.fspath(path)
-        snapshot = take_snapshot(
-            contents, settings=PicklerSettings(self.protocol), partial=True
-        )
-        if path not in self._warned:
-            warn_of_main_module(snapshot, contents, stacklevel=2)
-            self._warned.add(path)
-        target = path if snapshot.failure is None else _beside_complete(path)
-        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
-        write_snapshot(snapshot, target, check=_read_back if self.verify else None)
-        logger.info("saved %s", target)
-        if snapshot.failure is not None:
-            self._report_partial(snapshot, target)
-
-    def _report_partial(self, snapshot: Snapshot, target: str) -> None:
-        message = (
-            f"the main loop was not saved; parameters, log and iteration state were, to {target}. "
-            f"{snapshot.failure}"
-        )
-        if self.on_failure == "warn":
-            warnings.warn(message, UnpicklableWarning, stacklevel=2)
-            return
-        offenders = snapshot.failure.offenders if snapshot.failure else []
-        raise UnpicklableError(message, offenders=offenders, path=target) from snapshot.failure
-
-
-def _read_back(path: str) -> None:
-    with CheckpointFile(path) as checkpoint:
-        for damage in checkpoint.verify():
-            raise SaveError(
-                f"what was written reads back wrong: {damage.reason}", member=damage.member
+            contents = Contents.of_main_loop(
+                self.main_loop,
+                parameters=self.parameters,
+                separately=self.save_separately,
+                with_main_loop=self.save_main_loop,
             )
+            if path is None:
+                raise SaveError("this Checkpoint has no path, and its condition brings none")
+            save(
+                contents,
+                path,
+                protocol=self.protocol,
+                verify=self.verify,
+                warn_of_main=path not in self._warned,
+                before_partial=record,
+            )
+            self._warned.add(path)
+        except BaseException as error:
+            record(None)
+            log.current_row[SAVE_ERROR] = f"{type(error).__name__}: {error}"
+            is_mistake = contents is None
+            if self.on_failure == "raise" or is_mistake or not isinstance(error, Exception):
+                raise
+            logger.error("%s is not saved, and training goes on: %s", path, _with_path(error, path))
+        else:
+            if event == "on_interrupt":
+                self._saved_on_interrupt[path] = iterations_done
+
+    def _path_for(self, event: str, args: tuple[Any, ...]) -> str | None:
+        _, from_user = self.parse_args(event, args)
+        # Blocks leaves the error that ended training among the user's arguments.
+        paths = [each for each in from_user if not isinstance(each, BaseException)]
+        if len(paths) > 1:
+            raise ValueError(f"Checkpoint: a condition brings one path, not {paths!r}")
+        path = paths[0] if paths else self.path
+        return None if path is None else os.fspath(path)
 
 
-def _beside_complete(path: str) -> str:
-    """Return where to save a checkpoint that has no main loop."""
-    try:
-        with CheckpointFile(path) as present:
-            is_complete = present.manifest["main_loop"] == "present"
-    except CheckpointNotFound:
-        return path
-    except Exception as error:
-        logger.warning("%s is not a good checkpoint, and is replaced: %s", path, error)
-        return path
-    if not is_complete:
-        return path
-    stem, suffix = os.path.splitext(path)
-    return f"{stem}.without_main_loop{suffix}"
+def _with_path(error: Exception, path: str | None) -> str:
+    if isinstance(error, CheckpointError):
+        return str(error) if error.path else f"{path}: {error}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _has_found_end(extension: Any) -> bool:
+    return isinstance(extension, Resume) and extension.has_finished
 
 
 class Resume(SimpleExtension):
@@ -279,7 +251,8 @@ class Resume(SimpleExtension):
     Parameters
     ----------
     path : str or os.PathLike
-        A checkpoint.
+        A checkpoint; or a folder or a pattern (``'runs/*.zip'``) of several,
+        of which the newest good one is taken.
     load_log : bool
         Go on with the log, hence with the counts of iterations and epochs.
     load_iteration_state : bool
@@ -287,7 +260,7 @@ class Resume(SimpleExtension):
         batch, and with the global random generators as they were. Unpickles
         the data stream: only for files you trust.
     missing_ok : bool
-        If there is no file, start afresh instead of raising an error.
+        If there is no file at all, start afresh instead of raising an error.
     allow : iterable of type or str
         Classes that the log may contain beyond those a log is made of.
     **triggers
@@ -320,50 +293,56 @@ class Resume(SimpleExtension):
         self.load_iteration_state = load_iteration_state
         self.missing_ok = missing_ok
         self.allow = tuple(allow)
-        self._finished = False
+        self.has_finished = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "has_finished": False}
+
+    def dispatch(self, callback_name: Any, *args: Any) -> None:
+        """Load if a condition says so; and keep a Blocks loop from passing its end."""
+        super().dispatch(callback_name, *args)
+        if callback_name == "on_resumption" and self.has_finished:
+            logger.warning("training has finished already: nothing is left to do")
+            finish_blocks_loop()
 
     def do(self, which_callback: Any = None, *args: Any) -> None:
         """Load."""
-        if self.missing_ok and not os.path.lexists(self.path):
-            logger.warning("there is no checkpoint %s; training starts afresh", self.path)
+        checkpoint = open_newest(self.path, missing_ok=self.missing_ok)
+        if checkpoint is None:
             return
-        with open_checkpoint(self.path) as checkpoint:
+        with checkpoint:
             self._load(checkpoint)
-        self.main_loop.log.current_row[LOADED_FROM] = self.path
-        logger.info("loaded %s", self.path)
-        if self._finished:
-            logger.warning("training has finished already: nothing is left to do")
-            raise sys.modules["blocks.main_loop"].TrainingFinish
+        self.main_loop.log.current_row[LOADED_FROM] = checkpoint.path
+        logger.info("loaded %s", checkpoint.path)
 
     def _load(self, checkpoint: Any) -> None:
         main_loop = self.main_loop
         # Everything is read before anything is changed.
         variables, names = reachable_variables(main_loop)
-        assignment = match(
-            variables,
-            names,
-            checkpoint.manifest["arrays"],
-            optional_kinds=("buffer", "shared"),
-        )
+        assignment = stored_for(variables, names, checkpoint, optional_kinds=("buffer", "shared"))
         assignment.require_complete(checkpoint.path, strict=True)
         prepared = assignment.prepare(checkpoint)
-        log = checkpoint.log(allow=self.allow) if self.load_log else None
-        iteration_state = checkpoint.iteration_state() if self.load_iteration_state else None
-
+        log = iteration_state = None
+        if self.load_log:
+            log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
+        if self.load_iteration_state:
+            iteration_state = checkpoint.iteration_state()
+            check_stream(main_loop, iteration_state, checkpoint.path)
+            put_random_state(checkpoint)
         prepared.carry_out()
         if log is not None:
             put_log(main_loop, log)
         if iteration_state is not None:
             put_iteration_state(main_loop, iteration_state, checkpoint.manifest["status"])
-            checkpoint.restore_random_state()
         elif log is not None:
             # Without the iterator of the epoch it was saved in, that epoch
             # begins anew.
             log.status["epoch_started"] = False
-        forget_interrupts(main_loop)
-        self._finished = is_blocks_loop(main_loop) and has_finished(
+        self.has_finished = is_blocks_loop(main_loop) and has_finished(
             main_loop, checkpoint.manifest.get("limits")
         )
+        if log is not None and not self.has_finished:
+            forget_ending(main_loop)
 
 
 class Load(Resume):
@@ -401,12 +380,14 @@ class LoadParameters(SimpleExtension):
     Parameters
     ----------
     path : str or os.PathLike
+        A checkpoint, or parameters that ``save_parameters`` saved; or a
+        folder or a pattern, as for :class:`Resume`.
     strict : bool
         If true, a parameter that is missing, or has another shape, or is not
         one of the model's, is an error that lists all such, and nothing is
         changed. If false, what fits is loaded, and a warning lists the rest.
     missing_ok : bool
-        If there is no file, start afresh instead of raising an error.
+        If there is no file at all, start afresh instead of raising an error.
     **triggers
         When; before training by default.
 
@@ -432,15 +413,16 @@ class LoadParameters(SimpleExtension):
 
     def do(self, which_callback: Any = None, *args: Any) -> None:
         """Load."""
-        if self.missing_ok and not os.path.lexists(self.path):
-            logger.warning("there is no checkpoint %s; training starts afresh", self.path)
+        checkpoint = open_newest(self.path, missing_ok=self.missing_ok)
+        if checkpoint is None:
             return
-        with open_checkpoint(self.path) as checkpoint:
+        with checkpoint:
             self._prepare(checkpoint).carry_out()
-        self.main_loop.log.current_row[LOADED_FROM] = self.path
+        self.main_loop.log.current_row[LOADED_FROM] = checkpoint.path
+        logger.info("loaded %s", checkpoint.path)
 
     def _prepare(self, checkpoint: Any) -> PreparedAssignment:
-        variables, names = model_variables(self.main_loop.model)
-        assignment = match(variables, names, checkpoint.manifest["arrays"])
+        variables, names = model_variables(self.main_loop)
+        assignment = stored_for(variables, names, checkpoint)
         assignment.require_complete(checkpoint.path, strict=self.strict, stacklevel=4)
         return assignment.prepare(checkpoint)

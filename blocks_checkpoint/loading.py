@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .array_table import View, rebuild_view
 from .deep import with_deep_stack
 from .diagnosis import MAIN_MODULES
 from .engines import loaded_versions
@@ -24,6 +23,7 @@ from .format import CHAIN, LOG, MAIN
 from .log_sharing import find_part
 from .log_unpickler import load_log_pickle
 from .main_module import MainModule
+from .memory_views import Patchwork, described, rebuild_view
 from .version import __version__
 from .zip_pickler import ZipUnpickler
 
@@ -83,16 +83,29 @@ class LoadingSession:
         pooled = self._pools.get(number)
         if isinstance(pooled, np.ndarray):
             return pooled
-        if isinstance(pooled, tuple):
-            view = View(*pooled)
-            return rebuild_view(view, self.load_array(view.of))
+        if not isinstance(pooled, tuple):
+            return self._stored(number)
+        pooled = described(pooled)
+        if isinstance(pooled, Patchwork):
+            return pooled.filled(self._stored)
+        # An array may be stored without all that makes it what it is.
+        memory = self._stored(number) if pooled.of == number else self.load_array(pooled.of)
+        return rebuild_view(pooled, memory)
+
+    def _stored(self, number: int) -> Array:
+        """Return the array as it is stored, in a member or else in the pool."""
         row = self._rows.get(number)
-        if row is None:
-            raise DamagedCheckpoint(
-                f"a pickle refers to array {number}, which is not in the file",
-                path=self._checkpoint.path,
-            )
-        return self._checkpoint.read_row(row)
+        if row is not None:
+            array = self._checkpoint.read_row(row)
+            if row.get("writeable") is False:
+                array.flags.writeable = False
+            return array
+        if number in self._pools:
+            return self.load_array(number)
+        raise DamagedCheckpoint(
+            f"a pickle refers to array {number}, which is not in the file",
+            path=self._checkpoint.path,
+        )
 
     def load_log(self, *, allow: Iterable[Any] = ()) -> Any:
         """Load the log with the restricted unpickler."""
@@ -146,10 +159,12 @@ class LoadingSession:
 
     def _read_ahead(self) -> None:
         """Read all arrays at once, which is faster than one by one."""
-        checkpoint = self._checkpoint
         wanted = {n: r for n, r in self._rows.items() if n not in self._pools}
-        checkpoint_rows = checkpoint.read_rows(list(wanted.values()))
-        self._arrays.update(zip(wanted, checkpoint_rows))
+        arrays = self._checkpoint.read_rows(list(wanted.values()))
+        for (number, row), array in zip(wanted.items(), arrays):
+            if row.get("writeable") is False:
+                array.flags.writeable = False
+            self._arrays[number] = array
 
     def _add_pool(self, pool: bytes) -> None:
         if pool:

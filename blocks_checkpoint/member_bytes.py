@@ -174,6 +174,6 @@ class MemberBytes:
                     f"{local!r} and {central!r}",
                 )
         offset = member.header_offset + zs.LOCAL.size + len(variable)
-        if offset + member.stored_size > self.directory.limit(member):
+        if offset + member.stored_size > self.directory.next_start(member.header_offset):
             self.hostile(member, "it overlaps what follows it")
         return offset

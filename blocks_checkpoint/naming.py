@@ -24,6 +24,7 @@ from .engines import identity
 __all__ = [
     "VariableNames",
     "brick_of",
+    "is_statistic",
     "kind_of",
     "name_variables",
     "numbered",
@@ -141,12 +142,18 @@ def kind_of(variable: Any, is_parameter: bool = False) -> str:
     if is_parameter or "ParameterRole" in roles:
         return "parameter"
     tag = getattr(variable, "tag", None)
-    if getattr(tag, "for_parameter", None) is not None or roles & {
-        "AlgorithmBufferRole",
-        "BatchNormPopulationStatisticsRole",
-    }:
+    if (
+        getattr(tag, "for_parameter", None) is not None
+        or "AlgorithmBufferRole" in roles
+        or is_statistic(variable)
+    ):
         return "buffer"
     return "shared"
+
+
+def is_statistic(variable: Any) -> bool:
+    """Tell whether a variable is a statistic that batch normalisation gathers."""
+    return "BatchNormPopulationStatisticsRole" in _role_names(variable)
 
 
 def _own_name(variable: Any, kind: str) -> str:

@@ -21,7 +21,14 @@ from .naming import VariableNames, kind_of, name_variables
 from .contents import known_variables
 from .zip_pickler import PicklerSettings, ZipPickler, write_pickles
 
-__all__ = ["Assignment", "match", "model_variables", "reachable_variables"]
+__all__ = [
+    "Assignment",
+    "PreparedAssignment",
+    "match",
+    "model_variables",
+    "reachable_variables",
+    "stored_for",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -97,16 +104,22 @@ class Assignment:
         Whatever can go wrong goes wrong here, before a variable is touched.
         """
         rows = [row for _, row in self.pairs]
-        if hasattr(checkpoint, "read_rows"):
-            arrays = checkpoint.read_rows(rows)
-        else:
-            arrays = [checkpoint.arrays[row["name"]] for row in rows]
-        return PreparedAssignment(
-            [
-                (variable, _converted(array, variable))
-                for (variable, _), array in zip(self.pairs, arrays)
-            ]
-        )
+        pairs, unfit = [], []
+        for (variable, row), array in zip(self.pairs, checkpoint.read_rows(rows)):
+            dtype = _dtype_of(variable)
+            if dtype is not None and array.dtype != dtype:
+                if not np.can_cast(array.dtype, dtype, "same_kind"):
+                    unfit.append(f"{row['name']} is {array.dtype} in the file, {dtype} here")
+                    continue
+                array = array.astype(dtype)
+            pairs.append((variable, array))
+        if unfit:
+            raise ParameterMismatch(
+                "values in the file would lose their meaning in the variables of this model. "
+                "Nothing was changed." + "".join(f"\n  - {line}" for line in unfit),
+                path=checkpoint.path,
+            )
+        return PreparedAssignment(pairs)
 
 
 @dataclass
@@ -116,15 +129,17 @@ class PreparedAssignment:
     pairs: list[tuple[Any, np.ndarray[Any, Any]]]
 
     def carry_out(self) -> None:
-        """Set every variable."""
-        for variable, value in self.pairs:
-            # The array is ours alone; an engine that can take it need not copy.
-            variable.set_value(value, borrow=True)
-
-
-def _converted(array: np.ndarray[Any, Any], variable: Any) -> np.ndarray[Any, Any]:
-    dtype = _dtype_of(variable)
-    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+        """Set every variable; or, if one of them refuses, none."""
+        before: list[tuple[Any, Any]] = []
+        try:
+            for variable, value in self.pairs:
+                before.append((variable, variable.get_value(borrow=True)))
+                # The array is ours alone; an engine that can take it need not copy.
+                variable.set_value(value, borrow=True)
+        except BaseException:
+            for variable, value in before:
+                variable.set_value(value, borrow=True)
+            raise
 
 
 def _dtype_of(variable: Any) -> Any:
@@ -135,13 +150,13 @@ def _shape_of(variable: Any) -> tuple[int, ...]:
     return tuple(np.shape(stored_value(variable)))
 
 
-def model_variables(model: Any) -> tuple[list[Any], list[VariableNames]]:
+def model_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
     """List the shared variables that make up a model, and name them.
 
     Parameters
     ----------
-    model : Model
-        Has ``parameters``, and may have ``shared_variables``.
+    main_loop : MainLoop
+        If it has no model, the parameters are those that its algorithm trains.
 
     Returns
     -------
@@ -150,35 +165,35 @@ def model_variables(model: Any) -> tuple[list[Any], list[VariableNames]]:
         statistics that batch normalisation has gathered.
     names : list of VariableNames
     """
-    parameters = list(model.parameters)
-    get_names = getattr(model, "get_parameter_dict", None)
+    parameters, given = _parameters_of(main_loop)
     known = {identity(parameter) for parameter in parameters}
     others = [
         variable
-        for variable in getattr(model, "shared_variables", ())
+        for variable in getattr(getattr(main_loop, "model", None), "shared_variables", ())
         if identity(variable) not in known and kind_of(variable) == "buffer"
     ]
     variables = parameters + others
-    return variables, name_variables(
-        variables, parameters=parameters, given=get_names() if get_names else None
-    )
+    return variables, name_variables(variables, parameters=parameters, given=given)
+
+
+def _parameters_of(main_loop: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the parameters of a main loop, and the names that the model gives them."""
+    model = getattr(main_loop, "model", None)
+    algorithm = getattr(main_loop, "algorithm", None)
+    parameters = getattr(model, "parameters", None) or getattr(algorithm, "parameters", None) or ()
+    get_names = getattr(model, "get_parameter_dict", None)
+    return list(parameters), dict(get_names()) if get_names else {}
 
 
 def reachable_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
     """List every shared variable of a main loop, named as a save names them."""
-    model = getattr(main_loop, "model", None)
-    algorithm = getattr(main_loop, "algorithm", None)
-    parameters = list(
-        getattr(model, "parameters", None) or getattr(algorithm, "parameters", None) or ()
-    )
-    get_names = getattr(model, "get_parameter_dict", None)
+    parameters, given = _parameters_of(main_loop)
     variables = {identity(variable): variable for variable in parameters}
-    for variable in _met_while_pickling(main_loop) + known_variables(main_loop):
+    first = known_variables(main_loop)
+    for variable in _met_while_pickling(main_loop) + first:
         variables.setdefault(identity(variable), variable)
     found = list(variables.values())
-    return found, name_variables(
-        found, parameters=parameters, given=get_names() if get_names else None
-    )
+    return found, name_variables(found, parameters=parameters, given=given, first=first)
 
 
 def _met_while_pickling(main_loop: Any) -> list[Any]:
@@ -200,6 +215,22 @@ def _met_while_pickling(main_loop: Any) -> list[Any]:
         return write_pickles(write)
     except RecursionError:
         return []
+
+
+def stored_for(
+    variables: Sequence[Any],
+    names: Sequence[VariableNames],
+    checkpoint: Any,
+    *,
+    optional_kinds: Container[str] = (),
+) -> Assignment:
+    """Find in a checkpoint the stored array for each variable; see :func:`match`."""
+    if hasattr(checkpoint, "rows_for"):
+        # What Blocks called an array its files tell only to those who know it.
+        rows = checkpoint.rows_for([each.parameter_name for each in names])
+    else:
+        rows = checkpoint.manifest["arrays"]
+    return match(variables, names, rows, optional_kinds=optional_kinds)
 
 
 def match(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ import numpy as np
 from . import diagnosis, main_module, random_state
 from .archive import ArchiveWriter
 from .array_rows import Beside, name_arrays, name_values
-from .array_table import ArrayTable, View
+from .array_table import ArrayTable
 from .contents import Contents, known_variables
 from .errors import UnpicklableError
 from .format import FORMAT, FORMAT_VERSION, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
@@ -268,7 +267,7 @@ def _pickle_without_main(contents: Contents, settings: PicklerSettings) -> _Pick
         else:
             setattr(kept, name, thing)
     made = _pickle(kept, settings)
-    made.table.pickle = MAIN
+    made.table.pickle = ""
     for variable in known_variables(contents.main):
         own_value(made.table, variable)
     return made
@@ -282,18 +281,18 @@ def _assemble(
     failure: UnpicklableError | None,
 ) -> Snapshot:
     table = pickles.table
-    table.pickle = MAIN
-    for parameter in contents.parameters:
-        own_value(table, parameter)
+    table.pickle = MAIN if MAIN in pickles.members else ""
+    for variable in [*contents.parameters, *contents.statistics]:
+        own_value(table, variable)
     plan = table.plan()
     rows, arrays = name_arrays(contents, plan, beside)
     members = dict(pickles.members)
     described: dict[str, Any] = {}
     for member, content in members.items():
-        pool = plan.pools.get(member)
+        pool = plan.pickled_pool(member, settings.protocol)
         described[member] = {"protocol": settings.protocol, "bytes": len(content)}
         if pool:
-            members[member] = content + pickle_pool(pool, settings.protocol)
+            members[member] = content + pool
             described[member]["pool"] = True
     if MAIN in described:
         described[MAIN]["exports"] = pickles.exports
@@ -326,14 +325,6 @@ def _manifest(
         "main_loop": "present" if MAIN in pickles else "absent",
         "main_module": needs,
     }
-
-
-def pickle_pool(pool: Mapping[int, Any], protocol: int) -> bytes:
-    entries = {
-        number: entry.as_tuple() if isinstance(entry, View) else entry
-        for number, entry in pool.items()
-    }
-    return pickle.dumps(entries, protocol)
 
 
 def _main_needs(

@@ -24,7 +24,6 @@ from .log_inside import find_log
 from .names import Names, stored_forms
 from .recognition import find_source
 from .sources import Source
-from .zip_members import ZipMembers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,8 +149,6 @@ class LegacyCheckpoint:
     @property
     def parameters(self) -> LegacyArrays:
         """The model's parameters, as far as the file tells them apart."""
-        if not self._source.stored and self._source.kind == "pickle":
-            self._members  # noqa: B018 - says why there are none
         self._warn_of_doubts()
         return LegacyArrays(self, (n for n in self._names.stored if n in self._names.parameters))
 
@@ -167,7 +164,7 @@ class LegacyCheckpoint:
 
     def read_row(self, row: Mapping[str, Any]) -> Array:
         """Read the array that a row of the manifest describes."""
-        return self._members.read_array(row["member"])
+        return self._read_stored(row["stored_name"])
 
     def read_rows(self, rows: Iterable[Mapping[str, Any]]) -> list[Array]:
         """Read many arrays."""
@@ -286,25 +283,18 @@ class LegacyCheckpoint:
     ) -> None:
         self.close()
 
-    @property
-    def _members(self) -> ZipMembers:
-        members = self._source.arrays
-        if members is None:
-            raise LoadError(
-                "the parameters are only inside the pickle, which runs code when it is read. If "
-                "you trust the file, load the main loop with the Blocks that wrote it",
-                path=self.path,
-            )
-        return members
-
     def _read_stored(self, stored: str) -> Array:
-        return self._members.read_array(self._source.stored[stored])
+        arrays = self._source.arrays
+        if arrays is None:
+            raise LoadError(f"there is no array {stored!r} in it", path=self.path)
+        return arrays.read_array(self._source.stored.get(stored, stored))
 
     def _rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for name, stored in self._names.stored.items():
-            member = self._source.stored[stored]
-            dtype, shape, fortran_order = self._members.header(member)
+        rows: list[dict[str, Any]] = []
+        arrays = self._source.arrays
+        for name, stored in self._names.stored.items() if arrays is not None else ():
+            member = self._source.stored.get(stored, stored)
+            dtype, shape, fortran_order = arrays.header(member)
             rows.append(
                 {
                     "name": name,

@@ -10,12 +10,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import BinaryIO, cast
 
 from ..archive import Damage
 from ..errors import DamagedCheckpoint, HostileCheckpoint, LoadError
 from ..format import ITERATION_STATE, LOG, MAIN
 from .names import Names, delimiter_of, read_names
+from .pickled_arrays import PickledArrays
 from .pickled_names import names_in_pickle
 from .tar_members import TarMembers
 from .zip_members import ZipMembers
@@ -65,8 +67,8 @@ class Source:
         For people.
     path : str or None
         For messages.
-    arrays : ZipMembers or None
-        The archive that the arrays are in.
+    arrays : ZipMembers, PickledArrays or None
+        What the arrays are in.
     stored : dict of str to str
         From the name of an array in the file to its member of that archive.
     pickles : dict of str to Pickled
@@ -85,7 +87,7 @@ class Source:
     kind: str
     written_by: str
     path: str | None
-    arrays: ZipMembers | None = None
+    arrays: ZipMembers | PickledArrays | None = None
     stored: dict[str, str] = field(default_factory=dict)
     pickles: dict[str, Pickled] = field(default_factory=dict)
     saved_at: str | None = None
@@ -96,6 +98,10 @@ class Source:
 
     def names(self) -> Names:
         """Find out what the arrays are called."""
+        if isinstance(self.arrays, PickledArrays):
+            # Nothing was replaced in these.
+            stored = {name: name for name in self.arrays}
+            return Names(stored, set(filter(self.arrays.is_parameter, stored)))
         try:
             evidence = self._names_in_main if MAIN in self.pickles else None
             names = read_names(self.stored, self.delimiter, leading=self.leading, evidence=evidence)
@@ -176,7 +182,9 @@ def open_tar(file: BinaryIO, path: str | None) -> Source | None:
         source.arrays, source.stored = npz.arrays, npz.stored
     for name, info in infos.items():
         known_as = MAIN if name == TAR_MAIN else name
-        source.pickles[known_as] = Pickled(info.size, lambda name=name: members.read(name))  # type: ignore[misc]
+        source.pickles[known_as] = Pickled(info.size, partial(members.read, name))
+    if source.arrays is None:
+        source.arrays = PickledArrays(source.pickles[MAIN].read, path, MAIN)
     return source
 
 
@@ -209,9 +217,12 @@ def open_pickle(file: BinaryIO, path: str | None) -> Source:
         file.seek(0)
         return file.read()
 
-    pickled = Pickled(file.seek(0, os.SEEK_END), read)
     return Source(
-        "pickle", "Blocks without an archive (until early 2016)", path, pickles={MAIN: pickled}
+        "pickle",
+        "Blocks without an archive (until early 2016)",
+        path,
+        arrays=PickledArrays(read, path, None),
+        pickles={MAIN: Pickled(file.seek(0, os.SEEK_END), read)},
     )
 
 

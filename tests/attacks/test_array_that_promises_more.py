@@ -42,13 +42,20 @@ def test_shape_is_refused_before_memory_is_taken(shape, data, reason, is_packed)
 
 def test_items_without_bytes_are_not_counted_without_end():
     member = npy(descr="'|V0'", shape=f"({1 << 40},)", data=b"")
-    with ArchiveReader(io.BytesIO(archive(Entry("W.npy", member)))) as reader:
-        with pytest.raises(HostileCheckpoint, match="items of no bytes"):
-            reader.read_array("W.npy")
+    content = archive(Entry("W.npy", member))
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        pytest.raises(HostileCheckpoint, match="items of no bytes"),
+    ):
+        reader.read_array("W.npy")
 
 
 def test_large_array_is_not_allocated_before_its_size_is_known():
     member = npy(shape="(10000000000,)", data=bytes(300_000))
-    with ArchiveReader(io.BytesIO(archive(Entry("W.npy", member)))) as reader:
-        with memory_within(2 << 20), pytest.raises(HostileCheckpoint, match="promises"):
-            reader.read_array("W.npy")
+    content = archive(Entry("W.npy", member))
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        memory_within(2 << 20),
+        pytest.raises(HostileCheckpoint, match="promises"),
+    ):
+        reader.read_array("W.npy")

@@ -65,3 +65,11 @@ def test_directory_of_nothing_behind_something_is_refused():
     content = archive(prefix=b"something", end={"offset": 9})
     with pytest.raises(HostileCheckpoint, match="9 bytes before an empty directory"):
         ArchiveReader(io.BytesIO(content))
+
+
+@pytest.mark.parametrize("hidden", [b"hidden", bytes(100_000)])
+def test_bytes_behind_the_entry_of_a_folder_are_told_by_verify(hidden):
+    content = archive(Entry("mlp/", after=hidden), Entry("mlp/log", b"x"))
+    with ArchiveReader(io.BytesIO(content)) as reader:
+        assert list(reader.members) == ["mlp/log"]
+        assert [damage.member for damage in reader.verify()] == ["directory"]

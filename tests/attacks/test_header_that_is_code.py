@@ -33,9 +33,12 @@ from blocks_checkpoint.errors import HostileCheckpoint
 def test_header_is_refused_without_being_run(tmp_path, monkeypatch, header):
     monkeypatch.chdir(tmp_path)
     content = archive(Entry("W.npy", npy(header=header)))
-    with ArchiveReader(io.BytesIO(content)) as reader, memory_within(4 << 20):
-        with pytest.raises(HostileCheckpoint, match="NPY header"):
-            reader.read_array("W.npy")
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        memory_within(4 << 20),
+        pytest.raises(HostileCheckpoint, match="NPY header"),
+    ):
+        reader.read_array("W.npy")
     assert os.listdir(tmp_path) == []
 
 

@@ -34,24 +34,30 @@ def test_disagreement_is_refused_when_the_member_is_read(change, what):
 @pytest.mark.parametrize("local_name", [b"gol", b"log2", b"../x"])
 def test_another_name_is_refused(local_name):
     content = archive(Entry("log", b"a log", local_name=local_name))
-    with ArchiveReader(io.BytesIO(content)) as reader:
-        with pytest.raises(HostileCheckpoint, match="disagree about its name"):
-            reader.read("log")
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        pytest.raises(HostileCheckpoint, match="disagree about its name"),
+    ):
+        reader.read("log")
 
 
 def test_place_without_a_local_header_is_damage():
     content = archive(Entry("log", b"a log", local={"signature": b"PK\x01\x02"}))
-    with ArchiveReader(io.BytesIO(content)) as reader:
-        with pytest.raises(DamagedCheckpoint, match="no local header"):
-            reader.read("log")
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        pytest.raises(DamagedCheckpoint, match="no local header"),
+    ):
+        reader.read("log")
 
 
 @pytest.mark.parametrize("change", [{"flags": 8}, {"crc": 1}, {"date": 0x22}, {"needed": 10}])
 def test_marked_archive_has_one_local_header_only(change):
     content = archive(Entry("log", b"a log", local=change), marked=True)
-    with ArchiveReader(io.BytesIO(content)) as reader:
-        with pytest.raises(DamagedCheckpoint, match="local header is not what the directory says"):
-            reader.read("log")
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        pytest.raises(DamagedCheckpoint, match="local header is not what the directory says"),
+    ):
+        reader.read("log")
 
 
 def test_descriptor_that_disagrees_is_told_by_verify():

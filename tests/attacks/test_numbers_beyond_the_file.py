@@ -41,9 +41,12 @@ def test_directory_of_fewer_or_more_members_than_it_says_is_refused(count):
 )
 def test_entry_with_a_number_too_large_is_refused(field, marked):
     content = archive(Entry("log", b"x", central={field: 0xFFFF}), marked=marked)
-    with memory_within(1 << 20), pytest.raises(HostileCheckpoint):
-        with ArchiveReader(io.BytesIO(content)) as reader:
-            reader.read("log")
+    with (
+        memory_within(1 << 20),
+        pytest.raises(HostileCheckpoint),
+        ArchiveReader(io.BytesIO(content)) as reader,
+    ):
+        reader.read("log")
 
 
 @pytest.mark.parametrize("field", ["name_length", "extra_length"])

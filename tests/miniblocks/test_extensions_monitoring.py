@@ -186,6 +186,45 @@ def test_average_of_an_epoch_that_was_interrupted_is_that_of_the_whole_epoch(x):
         assert parameter.get_value() == weight.get_value()
 
 
+class TakeOver(TrainingExtension):
+    """Puts the state of another main loop into this one, as resuming from a file does."""
+
+    def __init__(self, source, pairs):
+        super().__init__()
+        self.source = source
+        self.pairs = pairs
+
+    def before_training(self):
+        self.main_loop.log = self.source.log
+        self.main_loop.iteration_state = self.source.iteration_state
+        for old, new in self.pairs:
+            new.set_value(old.get_value())
+
+
+def test_average_goes_on_in_a_newly_built_main_loop(x):
+    loops, monitors = [], []
+    for _ in range(3):
+        loop, cost, _ = training_loop(x)
+        monitors.append(
+            TrainingDataMonitoring([cost, CountExamples([x], name="examples")], after_epoch=True)
+        )
+        loop.extensions.insert(0, monitors[-1])
+        loops.append(loop)
+    straight, old, new = loops
+    straight.run()
+    old.extensions.append(FinishAfter(after_n_batches=1))
+    old.run()
+    states = []
+    for loop, monitor in zip((old, new), monitors[1:]):
+        accumulators = [variable for variable, _ in monitor._variables.accumulation_updates]
+        states.append([*loop.algorithm.parameters, *accumulators])
+    new.extensions.insert(0, TakeOver(old, list(zip(*states))))
+    new.run()
+    for time in (2, 4):
+        assert new.log[time]["cost"] == straight.log[time]["cost"]
+    assert new.log[4]["examples"] == 3
+
+
 def test_validation_is_monitored_before_the_first_and_after_each_epoch(x):
     loop, cost, _ = training_loop(x)
     loop.extensions.insert(0, DataStreamMonitoring([cost], stream(), prefix="valid"))

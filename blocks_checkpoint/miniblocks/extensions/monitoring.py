@@ -132,7 +132,8 @@ class TrainingDataMonitoring(SimpleExtension, MonitoringExtension):
             log = self.main_loop.log
             self.add_records(log, self._variables.get_aggregated_values().items())
             self.add_records(log, self._quantities.get_aggregated_values().items())
-            self._reset()
+            self._variables.initialize_aggregators()
+            self._quantities.initialize_quantities()
 
     def _begin(self) -> None:
         algorithm = self.main_loop.algorithm
@@ -140,11 +141,8 @@ class TrainingDataMonitoring(SimpleExtension, MonitoringExtension):
             raise ValueError("TrainingDataMonitoring needs an algorithm with updates")
         algorithm.add_updates(self._variables.accumulation_updates)
         algorithm.add_updates(self._quantities.required.accumulation_updates)
-        # Where a log was loaded, so was perhaps what the present epoch has
-        # accumulated.
-        if not self.main_loop.status["iterations_done"]:
-            self._reset()
-
-    def _reset(self) -> None:
-        self._variables.initialize_aggregators()
         self._quantities.initialize_quantities()
+        # Where a log was loaded, so was perhaps what the present epoch has
+        # accumulated in shared variables.
+        if not self.main_loop.status["iterations_done"]:
+            self._variables.initialize_aggregators()

@@ -1,0 +1,66 @@
+"""What an object that cannot be pickled is, and what to do about it."""
+
+from __future__ import annotations
+
+import io
+import types
+import weakref
+from typing import Any
+
+__all__ = ["cure_for", "place_of_definition"]
+
+_OPEN_ON_USE = "Keep the path, leave the {} out of __getstate__, and open it on first use"
+_MAKE_ANEW = "Leave it out with __getstate__, and make it anew in __setstate__ or on first use"
+
+_CURES: tuple[tuple[tuple[type, ...], str], ...] = (
+    (
+        (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+        "Use a class with __next__, which keeps its position in attributes",
+    ),
+    ((io.IOBase,), _OPEN_ON_USE.format("file")),
+    ((types.ModuleType,), "Import the module where it is used, in place of keeping it"),
+    ((weakref.ref, weakref.ProxyType, weakref.CallableProxyType), _MAKE_ANEW),
+    ((types.FrameType, types.TracebackType), "Keep its text: traceback.format_exc()"),
+)
+
+
+def cure_for(thing: Any, error: Exception) -> str:
+    """Say what to do about an object for which a pickler gave an error."""
+    if isinstance(error, RecursionError):
+        return "A __getattr__ must raise AttributeError for names that begin with two underscores"
+    if isinstance(thing, types.FunctionType):
+        if thing.__name__ == "<lambda>":
+            return "Write the lambda as a function with a name, at the top level of a module"
+        return "Move the function to the top level of a module"
+    if isinstance(thing, type) or "<locals>" in type(thing).__qualname__:
+        return "Move the class to the top level of a module"
+    for types_, cure in _CURES:
+        if isinstance(thing, types_):
+            return cure
+    if type(thing).__module__.partition(".")[0] in ("h5py", "sqlite3", "_sqlite3"):
+        return _OPEN_ON_USE.format("handle")
+    return _MAKE_ANEW
+
+
+def place_of_definition(thing: Any) -> str:
+    """Say where something comes from; an empty string where that cannot be told."""
+    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    if isinstance(code, types.CodeType):
+        return f"{code.co_filename}, line {code.co_firstlineno}"
+    if isinstance(thing, io.IOBase):
+        name = getattr(thing, "name", "")
+        return name if isinstance(name, str) else ""
+    cls = thing if isinstance(thing, type) else type(thing)
+    if isinstance(thing, type) or "<locals>" in cls.__qualname__:
+        return _place_of_class(cls)
+    return ""
+
+
+def _place_of_class(cls: type) -> str:
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    codes = [getattr(value, "__code__", None) for value in vars(cls).values()]
+    lines = [(c.co_filename, c.co_firstlineno) for c in codes if isinstance(c, types.CodeType)]
+    if not lines:
+        return name
+    file, line = min(lines)
+    return f"{file}, line {line} or above, as {name}"
