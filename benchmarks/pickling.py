@@ -20,7 +20,8 @@ from measuring import Ratio, compare, show
 from blocks_checkpoint.array_table import ArrayTable
 from blocks_checkpoint.log_unpickler import load_log_pickle
 from blocks_checkpoint.miniblocks.log import TrainingLog
-from blocks_checkpoint.zip_pickler import PicklerSettings, ZipPickler, ZipUnpickler
+from blocks_checkpoint.zip_pickler import PicklerSettings, ZipPickler
+from blocks_checkpoint.zip_unpickler import ZipUnpickler
 
 ITERATIONS = 200_000
 INSTANCES = 200_000

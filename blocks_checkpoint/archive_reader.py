@@ -21,7 +21,7 @@ from .errors import HostileCheckpoint, LoadError
 from .member_bytes import MemberBytes
 from .npy import ArrayHeader
 from .parallel import for_each
-from .zip_structures import Member
+from .zip_structures import STORED, Member, local_header
 
 __all__ = ["ArchiveReader"]
 
@@ -31,6 +31,7 @@ _SMALL = 256 << 10
 _BATCH = 4 << 20
 # Larger ones are read in parts, by so many threads.
 _READING_THREADS = 2
+_NOTHING: np.ndarray[Any, Any] = np.empty(0)
 
 
 class ArchiveReader:
@@ -114,10 +115,17 @@ class ArchiveReader:
 
     def read_arrays(self, names: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Return many arrays, in the order of `names`; faster than one after another."""
-        members = [self._member(name) for name in names]
-        arrays = self._read_small([member for member in members if _is_small(member)])
-        arrays.update(self._read_large([member for member in members if not _is_small(member)]))
-        return {member.name: arrays[member.name] for member in members}
+        small: list[Member] = []
+        large: list[Member] = []
+        arrays: dict[str, np.ndarray[Any, Any]] = {}
+        for name in names:
+            member = self._member(name)
+            (small if _is_small(member) else large).append(member)
+            # What is asked for first comes first.
+            arrays[name] = _NOTHING
+        arrays.update(self._read_small(small))
+        arrays.update(self._read_large(large))
+        return arrays
 
     def map_array(self, name: str) -> np.ndarray[Any, Any]:
         """Return an array whose bytes are read from the file when they are used.
@@ -224,34 +232,37 @@ class ArchiveReader:
             for member in members:
                 arrays[member.name] = self._array_in(member, self._bytes.read(member), 0)
             return arrays
-        own_header, check_crc = self._bytes.own_header, self._bytes.check_crc
         for batch in _neighbours(members):
             base = batch[0].header_offset
             raw = self._source.read_at(base, _own_end(batch[-1]) - base, batch[0].name)
             view = memoryview(raw)
             for member in batch:
-                if not raw.startswith(own_header(member), member.header_offset - base):
+                name, header_offset, _, size, _, crc, _ = member
+                header = local_header(name.encode(), STORED, crc, size, size, header_offset)
+                if not raw.startswith(header, header_offset - base):
                     self._bytes.damaged_header(member)
-                start = _own_end(member) - member.size - base
-                check_crc(member, crc32(view[start : start + member.size]))
-                arrays[member.name] = self._array_in(member, raw, start)
+                start = header_offset + len(header) - base
+                found_crc = crc32(view[start : start + size])
+                if found_crc != crc:
+                    self._bytes.check_crc(member, found_crc)
+                arrays[name] = self._array_in(member, raw, start)
         return arrays
 
     def _array_in(self, member: Member, raw: bytes, start: int) -> np.ndarray[Any, Any]:
         """Return a copy of the array whose sound bytes begin at `start` in `raw`."""
-        glance = raw[start : start + min(member.size, npy.GLANCE)]
+        size = member.size
         try:
-            try:
-                found = npy.check_member(glance, member.size)
-            except npy.NpyError:
-                found = npy.check_member(raw[start : start + member.size], member.size)
+            if size >= npy.GLANCE and npy.is_known(glance := raw[start : start + npy.GLANCE]):
+                found = npy.check_member(glance, size)
+            else:
+                found = npy.check_member(raw[start : start + size], size)
         except npy.NpyError as error:
             self._bytes.hostile(member, f"it is not an array that can be read: {error}")
         dtype, shape, fortran_order, length = found
         order: Any = "F" if fortran_order else "C"
-        if length == member.size:
+        if length == size:
             return np.empty(shape, dtype, order)
-        shared: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, start + length, order=order)
+        shared: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, start + length, None, order)
         return shared.copy(order)
 
     # Large arrays: part by part, on two threads

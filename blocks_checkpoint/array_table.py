@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from .engines import identity
+from .engines import creation_number, identity
 from .errors import CheckpointWarning
 from .memory_views import (
+    SPAN_BYTES,
+    SPAN_RATIO,
     Patchwork,
     View,
     byte_bounds,
@@ -47,11 +49,6 @@ LARGE_BYTES = 64 * 1024
 GAP_RATIO = 4
 #: ... or of this many (bytes); with larger ones, the gaps are left out.
 GAP_BYTES = 1024 * 1024
-
-#: Restored, the gaps may take this many times the bytes of the views ...
-SPAN_RATIO = 64
-#: ... or this many (bytes); beyond that, sharing is given up, with a warning.
-SPAN_BYTES = 256 * 1024 * 1024
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
@@ -187,9 +184,13 @@ class ArrayTable:
         number = self.reference(array, convert)
         if number in self._stored_before:
             return number
-        entry = self._entries[number]
-        if all(identity(variable) != identity(known) for known in entry.variables):
-            entry.variables.append(variable)
+        variables = self._entries[number].variables
+        for index, known in enumerate(variables):
+            if identity(known) == identity(variable):
+                # Of a variable and the copies in compiled graphs, the first.
+                variables[index] = min(known, variable, key=creation_number)
+                return number
+        variables.append(variable)
         return number
 
     def set_stored(self, array: Array, number: int) -> None:

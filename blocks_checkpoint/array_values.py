@@ -19,6 +19,7 @@ import numpy as np
 from .allowance import Allowance
 from .errors import LoadError
 from .plain_values import Maker, Name
+from .vocabulary import shortened
 
 __all__ = ["MAKERS", "NAMES", "PendingArray", "array_with_state", "dtype_with_state"]
 
@@ -49,7 +50,7 @@ def _dtype(args: tuple[Any, ...], allowance: Allowance) -> DType:
         raise _objects()
     if type(spec) is not str or not _SPEC.fullmatch(spec):
         raise TypeError(
-            f"the dtype {spec!r:.60} is not one of numbers, text, dates or fields of them"
+            f"the dtype {shortened(spec)} is not one of numbers, text, dates or fields of them"
         )
     return np.dtype(spec)
 
@@ -76,9 +77,11 @@ def dtype_with_state(dtype: DType, state: Any, allowance: Allowance) -> DType:
         raise TypeError("the state of a dtype is not one that NumPy gives")
     order, subarray, names, fields, size = state[1:6]
     if order not in ("<", ">", "|", "="):
-        raise ValueError(f"the byte order {order!r:.20} is unknown")
+        raise ValueError(f"the byte order {shortened(order)} is unknown")
     if subarray is not None:
         base, shape = subarray
+        if not all(type(n) is int for n in (shape if type(shape) is tuple else (shape,))):
+            raise TypeError("the shape of a subarray is no tuple of sizes")
         return _checked(np.dtype((_checked(base, allowance), shape)), allowance)
     if names is not None:
         return _checked(
@@ -98,18 +101,24 @@ def dtype_with_state(dtype: DType, state: Any, allowance: Allowance) -> DType:
 
 
 def _of_fields(names: Any, fields: Any, size: Any, aligned: bool, allowance: Allowance) -> DType:
-    if type(names) is not tuple:
+    if type(names) is not tuple or not all(type(name) is str for name in names):
         raise TypeError("the fields of a dtype are not named by a tuple")
     allowance.spend(len(names))
     rows = [fields[name] for name in names]
+    numbers = [size, *(row[1] for row in rows)]
+    titles = [row[2] if len(row) > 2 else None for row in rows]
+    if not all(type(n) is int for n in numbers) or not all(
+        type(title) in (str, type(None)) for title in titles
+    ):
+        raise TypeError("the fields of a dtype are not described by numbers and names")
     description: Any = {
         "names": list(names),
         "formats": [_checked(row[0], allowance) for row in rows],
         "offsets": [row[1] for row in rows],
         "itemsize": size,
     }
-    if any(len(row) > 2 for row in rows):
-        description["titles"] = [row[2] if len(row) > 2 else None for row in rows]
+    if any(titles):
+        description["titles"] = titles
     dtype: DType = np.dtype(description, align=aligned)
     return dtype
 
@@ -158,11 +167,11 @@ def _scalar(args: tuple[Any, ...], allowance: Allowance) -> Any:
     dtype, raw = args
     if not isinstance(dtype, np.dtype):
         raise TypeError(f"a {type(dtype).__name__} is used as a dtype")
+    if dtype.hasobject or type(raw) not in (bytes, str) or len(raw) != dtype.itemsize:
+        raise TypeError(f"a value of {dtype.kind} is not made of {dtype.itemsize} bytes")
     if type(raw) is str:
         # Python 2 wrote the bytes as text.
         raw = raw.encode("latin1")
-    if dtype.hasobject or type(raw) is not bytes or len(raw) != dtype.itemsize:
-        raise TypeError(f"a value of {dtype} is not made of {dtype.itemsize} bytes")
     if not raw:
         return np.zeros((), dtype)[()]
     allowance.spend(len(raw))
@@ -173,7 +182,7 @@ def _scalar(args: tuple[Any, ...], allowance: Allowance) -> Any:
 
 def _pending(args: tuple[Any, ...], allowance: Allowance) -> PendingArray:
     if args[0] is not np.ndarray:
-        raise TypeError(f"{args[0]!r:.60} is not the class of plain arrays")
+        raise TypeError(f"{shortened(args[0])} is not the class of plain arrays")
     return PendingArray()
 
 
@@ -191,16 +200,17 @@ def _from_buffer(args: tuple[Any, ...], allowance: Allowance) -> Array:
     if order == "K" and axes is not None:
         return _array(raw, dtype, shape, "C", allowance).transpose(axes)
     if order not in ("C", "F"):
-        raise ValueError(f"the order {order!r:.20} is unknown")
+        raise ValueError(f"the order {shortened(order)} is unknown")
     return _array(raw, dtype, shape, order, allowance)
 
 
 def _array(raw: Any, dtype: Any, shape: Any, order: Any, allowance: Allowance) -> Array:
     _checked(dtype, allowance)
+    if type(raw) not in (bytes, bytearray, str):
+        raise TypeError(f"the values of an array are a {type(raw).__name__}, not bytes")
+    allowance.spend(len(raw))
     if type(raw) is str:
         raw = raw.encode("latin1")
-    if type(raw) not in (bytes, bytearray):
-        raise TypeError(f"the values of an array are a {type(raw).__name__}, not bytes")
     if type(shape) is int:
         shape = (shape,)
     if type(shape) is not tuple or not all(type(n) is int and n >= 0 for n in shape):
@@ -208,9 +218,8 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any, allowance: Allowance) -
     count = math.prod(shape)
     if count * dtype.itemsize != len(raw) or (not raw and count > MAX_EMPTY_ITEMS):
         raise ValueError(
-            f"an array of {shape!r:.60} items of {dtype.itemsize} bytes, and {len(raw)} bytes"
+            f"an array of {shortened(shape)} items of {dtype.itemsize} bytes, and {len(raw)} bytes"
         )
-    allowance.spend(len(raw))
     if not raw:
         return np.zeros(shape, dtype, order)
     array = np.empty(shape, dtype, order)

@@ -19,6 +19,7 @@ from .archive import ArchiveReader, Damage
 from .errors import LoadError, NotACheckpoint
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
+from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
 
 __all__ = ["ArrayMapping", "CheckpointFile", "open_checkpoint"]
@@ -179,7 +180,7 @@ class CheckpointFile:
         Runs what the file says. Only for files you trust.
         """
         self._require(ITERATION_STATE)
-        return LoadingSession(self, main).load_chain(ITERATION_STATE)
+        return self._session(main).load_chain(ITERATION_STATE)
 
     def main_loop(self, *, main: Main = None) -> Any:
         """Unpickle the main loop.
@@ -200,7 +201,7 @@ class CheckpointFile:
             It needs functions of a script that does not run.
         """
         self._require(MAIN)
-        return LoadingSession(self, main).load_chain(MAIN)
+        return self._session(main).load_chain(MAIN)
 
     def load(self, member: str, *, main: Main = None, **kwargs: Any) -> Any:
         """Unpickle the object in any pickle member. Runs what the file says.
@@ -216,7 +217,7 @@ class CheckpointFile:
             For :class:`pickle.Unpickler`; or ``persistent_load``.
         """
         self._require(member)
-        session = LoadingSession(self, main, **kwargs)
+        session = self._session(main, **kwargs)
         return session.load_chain(member) if member in CHAIN else session.load_member(member)
 
     def restore_random_state(self) -> bool:
@@ -265,6 +266,11 @@ class CheckpointFile:
     def __repr__(self) -> str:
         return f"<checkpoint {self.path or 'in memory'}, status {self.manifest['status']}>"
 
+    def _session(self, main: Main, **kwargs: Any) -> LoadingSession:
+        # Modules beside the script are found once it is imported, and may be
+        # needed before the first function of the script itself.
+        return LoadingSession(self, None if main is None else module_of(main), **kwargs)
+
     def _require(self, member: str) -> None:
         if member in self.manifest["pickles"] and member in self.archive.members:
             return
@@ -295,6 +301,17 @@ def as_described(
             import ml_dtypes
         except ImportError:
             return array
-        return array.view(np.dtype(getattr(ml_dtypes, row["dtype"])))
+        # The name may be any that a stranger liked to write there.
+        kind = getattr(ml_dtypes, row["dtype"], None)
+        if not isinstance(kind, type) or not issubclass(kind, np.generic):
+            return array
+        dtype = np.dtype(kind)
+        if dtype.itemsize != array.dtype.itemsize:
+            raise LoadError(
+                f"the manifest says the dtype is {dtype}, and the member has items of "
+                f"{array.dtype.itemsize} bytes",
+                path=path,
+                member=row["member"],
+            )
+        return array.view(dtype)
     return array
-

@@ -10,7 +10,7 @@ from .format import ITERATION_STATE, LOG
 from .naming import is_statistic
 from .resumption import limits_of
 
-__all__ = ["Contents", "known_variables"]
+__all__ = ["Contents"]
 
 
 @dataclass
@@ -112,11 +112,3 @@ class Contents:
             status=main_loop.log.status,
             limits=[limit.description for limit in limits_of(main_loop.extensions)],
         )
-
-
-def known_variables(main_loop: Any) -> list[Any]:
-    """List the shared variables that can be had without walking the graph."""
-    algorithm = getattr(main_loop, "algorithm", None)
-    updated = [pair[0] for pair in getattr(algorithm, "updates", ()) or ()]
-    in_model = list(getattr(getattr(main_loop, "model", None), "shared_variables", ()) or ())
-    return [variable for variable in [*in_model, *updated] if hasattr(variable, "container")]

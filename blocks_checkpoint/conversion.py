@@ -7,6 +7,7 @@ script that made it. What stayed behind is listed, and noted in the manifest.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import zipfile
@@ -15,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .array_rows import Beside
 from .checkpoint_file import open_checkpoint
 from .commit import replacing
+from .contents import Contents
 from .errors import CheckpointError, LoadError, RefusedClass, SaveError
 from .format import ITERATION_STATE, LOG, MAIN
 from .legacy import LegacyCheckpoint, open_legacy
 from .log_unpickler import load_log_pickle
-from .array_rows import Beside
-from .contents import Contents
 from .snapshot import Snapshot, take_snapshot
+from .vocabulary import shortened
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
@@ -144,7 +146,7 @@ def export_safetensors(source: Path, target: Path, *, force: bool = False) -> li
         format has no word.
     """
     try:
-        from safetensors.numpy import save
+        save = importlib.import_module("safetensors.numpy").save
     except ImportError as error:
         raise SaveError("this needs the package safetensors: pip install safetensors") from error
     refuse_to_replace(target, force)
@@ -164,7 +166,7 @@ def export_safetensors(source: Path, target: Path, *, force: bool = False) -> li
         name: np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
         for name, array in parameters.items()
     }
-    content = save(plain)
+    content: bytes = save(plain)
     _write(lambda file: file.write(content), target, force, expected_bytes=len(content))
     return list(parameters)
 
@@ -264,7 +266,8 @@ def _log_of(checkpoint: LegacyCheckpoint, left_behind: list[str]) -> Any:
                 if not _is_readable(value):
                     del log[time][name]
                     left_behind.append(
-                        f"the record {name!r} of iteration {time}: it is {value!r:.100}"
+                        f"the record {shortened(name)} of iteration {time}: "
+                        f"it is {shortened(value)}"
                     )
     return log
 

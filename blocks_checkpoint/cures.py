@@ -28,32 +28,42 @@ def cure_for(thing: Any, error: Exception) -> str:
     """Say what to do about an object for which a pickler gave an error."""
     if isinstance(error, RecursionError):
         return "A __getattr__ must raise AttributeError for names that begin with two underscores"
-    if isinstance(thing, types.FunctionType):
+    # Asking ``isinstance`` would ask a weak proxy for what it stands for.
+    cls = type(thing)
+    if cls is types.FunctionType:
         if thing.__name__ == "<lambda>":
             return "Write the lambda as a function with a name, at the top level of a module"
         return "Move the function to the top level of a module"
-    if isinstance(thing, type) or "<locals>" in type(thing).__qualname__:
+    if issubclass(cls, type) or "<locals>" in cls.__qualname__:
         return "Move the class to the top level of a module"
     for types_, cure in _CURES:
-        if isinstance(thing, types_):
+        if issubclass(cls, types_):
             return cure
-    if type(thing).__module__.partition(".")[0] in ("h5py", "sqlite3", "_sqlite3"):
+    if cls.__module__.partition(".")[0] in ("h5py", "sqlite3", "_sqlite3"):
         return _OPEN_ON_USE.format("handle")
     return _MAKE_ANEW
 
 
 def place_of_definition(thing: Any) -> str:
     """Say where something comes from; an empty string where that cannot be told."""
+    try:
+        return _place(thing)
+    except Exception:
+        # Proxies and closed handles answer any question with an error.
+        return ""
+
+
+def _place(thing: Any) -> str:
+    cls = type(thing)
     code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
     if isinstance(code, types.CodeType):
         return f"{code.co_filename}, line {code.co_firstlineno}"
-    if isinstance(thing, io.IOBase):
+    if issubclass(cls, io.IOBase):
         name = getattr(thing, "name", "")
         return name if isinstance(name, str) else ""
-    cls = thing if isinstance(thing, type) else type(thing)
-    if isinstance(thing, type) or "<locals>" in cls.__qualname__:
-        return _place_of_class(cls)
-    return ""
+    if issubclass(cls, type):
+        return _place_of_class(thing)
+    return _place_of_class(cls) if "<locals>" in cls.__qualname__ else ""
 
 
 def _place_of_class(cls: type) -> str:

@@ -143,16 +143,20 @@ def find_globals(
     missing = set(wanted)
     found: dict[str, str] = {}
     for place, _ in (walker or Walker()).walk(roots):
+        if not missing:
+            break
         for candidate in (place.thing, type(place.thing)):
-            name = getattr(candidate, "__qualname__", None) or getattr(candidate, "__name__", None)
-            # A method's class is what is needed, and a nested class's outer one.
+            try:
+                name = getattr(candidate, "__qualname__", None) or candidate.__name__
+                module = str(candidate.__module__)
+            except Exception:  # noqa: S112 - most objects have neither
+                continue
+            # Lower protocols name the outermost class of a nested one only.
             for each in [n for n in missing if name == n or str(name).startswith(f"{n}.")]:
-                if modules(str(getattr(candidate, "__module__", None))):
+                if modules(module):
                     # Instances are met before their class; theirs is the better path.
                     found[each] = place.path
                     missing.discard(each)
-        if not missing:
-            break
     return found
 
 
@@ -265,6 +269,8 @@ class Walker:
             # Its class goes without saying, but has to be importable.
             error = self._check_class(args[0])
             args = args[1:]
+        elif function is type(thing):
+            error = self._check_class(function)
         else:
             children.append((".__reduce_ex__()[0]", function))
         children.extend((f".__reduce_ex__()[1][{index}]", arg) for index, arg in enumerate(args))
@@ -334,7 +340,7 @@ def check_importable(thing: Any, name: str | None = None) -> None:
     """
     module_name = getattr(thing, "__module__", None)
     name = name or getattr(thing, "__qualname__", None) or thing.__name__
-    if module_name is None or thing in _PLAIN_CLASSES:
+    if module_name is None or any(thing is each for each in _PLAIN_CLASSES):
         # Extension types without a module: the pickler searches all modules.
         return
     found: Any = sys.modules.get(module_name)

@@ -25,6 +25,7 @@ from .errors import EngineError
 __all__ = [
     "ENGINES",
     "Engine",
+    "creation_number",
     "current",
     "identity",
     "is_shared",
@@ -186,6 +187,16 @@ def identity(variable: Any) -> int:
     the other.
     """
     return id(getattr(variable, "container", variable))
+
+
+def creation_number(variable: Any) -> int:
+    """Return a number that is the larger, the later a variable was made.
+
+    Of a script that runs again, the variables come in the same order. That in
+    which a graph's sets and dictionaries have them depends on addresses.
+    """
+    digits = str(getattr(variable, "auto_name", None)).rpartition("_")[2]
+    return int(digits) if digits.isdecimal() else sys.maxsize
 
 
 def loaded_versions() -> dict[str, str]:

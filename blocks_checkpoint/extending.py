@@ -7,7 +7,7 @@ get numbers behind those that are in use.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .engines import stored_value
@@ -31,7 +31,7 @@ def extended(
     thing: Any,
     stored: Sequence[Any],
     settings: PicklerSettings,
-) -> Snapshot:
+) -> tuple[Snapshot, Snapshot]:
     """Take a snapshot of a checkpoint's content and one more object.
 
     Parameters
@@ -44,6 +44,11 @@ def extended(
     stored : sequence of shared variables
         Those whose values the checkpoint has, under the same names.
     settings : PicklerSettings
+
+    Returns
+    -------
+    whole, new : Snapshot
+        Of everything, and of the new object alone.
 
     Raises
     ------
@@ -80,5 +85,15 @@ def extended(
     )
     manifest["arrays"] += new.manifest["arrays"]
     manifest["pickles"].update(new.manifest["pickles"])
+    manifest["main_module"] = _both(manifest.get("main_module"), new.manifest["main_module"])
     pickles[member] = new.pickles[member]
-    return Snapshot(pickles, arrays + new.arrays, manifest)
+    return Snapshot(pickles, arrays + new.arrays, manifest), new
+
+
+def _both(
+    present: Mapping[str, Any] | None, added: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """Put together what two pickles need of the main module."""
+    if not present or not added:
+        return dict(present or added or {}) or None
+    return {**added, **present, "names": sorted({*present["names"], *added["names"]})}

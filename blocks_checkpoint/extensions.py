@@ -15,7 +15,8 @@ from .candidates import open_newest
 from .contents import Contents
 from .errors import CheckpointError, SaveError
 from .extension_base import SimpleExtension
-from .parameters import PreparedAssignment, model_variables, reachable_variables, stored_for
+from .main_module import script_of
+from .parameters import PreparedAssignment, loop_variables, model_variables, stored_for
 from .resumption import (
     all_extensions,
     check_stream,
@@ -142,6 +143,8 @@ class Checkpoint(SimpleExtension):
         self.verify = verify
         self.protocol = protocol
         self._warned: set[str] = set()
+        # As it is now, before anybody edits it.
+        script_of("__main__")
         self._saved_on_interrupt: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -318,7 +321,7 @@ class Resume(SimpleExtension):
     def _load(self, checkpoint: Any) -> None:
         main_loop = self.main_loop
         # Everything is read before anything is changed.
-        variables, names = reachable_variables(main_loop)
+        variables, names = loop_variables(main_loop)
         assignment = stored_for(variables, names, checkpoint, optional_kinds=("buffer", "shared"))
         assignment.require_complete(checkpoint.path, strict=True)
         prepared = assignment.prepare(checkpoint)

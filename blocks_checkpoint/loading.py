@@ -7,25 +7,24 @@ refers to them, from whichever pickle, gets the same object.
 from __future__ import annotations
 
 import importlib
-import pickle
 import platform
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .deep import with_deep_stack
-from .diagnosis import MAIN_MODULES
+from .devices import from_numpy
 from .engines import loaded_versions
 from .errors import CheckpointError, DamagedCheckpoint, LoadError
 from .format import CHAIN, LOG, MAIN
 from .log_sharing import find_part
 from .log_unpickler import load_log_pickle
-from .main_module import MainModule
+from .main_module import MainModule, is_main_module
 from .memory_views import Patchwork, described, rebuild_view
 from .version import __version__
-from .zip_pickler import ZipUnpickler
+from .zip_unpickler import ZipUnpickler
 
 if TYPE_CHECKING:
     from .checkpoint_file import CheckpointFile
@@ -68,6 +67,8 @@ class LoadingSession:
             row["id"]: row for row in checkpoint.manifest["arrays"] if row["id"] is not None
         }
         self._arrays: dict[int, Array] = {}
+        self._being_made: set[int] = set()
+        self._device_arrays: dict[int, Any] = {}
         self._pools: dict[int, Any] = {}
         self._objects: dict[str, Any] = {}
         self._main_module: MainModule | None = None
@@ -76,36 +77,53 @@ class LoadingSession:
         """Return the array of that number, always the same object."""
         array = self._arrays.get(number)
         if array is None:
-            array = self._arrays[number] = self._make_array(number)
+            if number in self._being_made:
+                raise self._damaged(f"array {number!r:.40} is a view of itself")
+            self._being_made.add(number)
+            try:
+                array = self._arrays[number] = self._make_array(number)
+            except (TypeError, ValueError, AttributeError) as error:
+                raise self._damaged(f"array {number!r:.40} is described wrongly: {error}") from error
+            finally:
+                self._being_made.discard(number)
         return array
+
+    def load_device_array(self, number: int, name: str) -> Any:
+        """Return an array of another class, made of the one of that number."""
+        if number not in self._device_arrays:
+            self._device_arrays[number] = from_numpy(name, self.load_array(number))
+        return self._device_arrays[number]
 
     def _make_array(self, number: int) -> Array:
         pooled = self._pools.get(number)
         if isinstance(pooled, np.ndarray):
-            return pooled
+            # It lies in a buffer of the pickle's; this one owns its memory.
+            return pooled.copy(order="K")
         if not isinstance(pooled, tuple):
             return self._stored(number)
-        pooled = described(pooled)
-        if isinstance(pooled, Patchwork):
-            return pooled.filled(self._stored)
+        description = described(pooled)
+        if isinstance(description, Patchwork):
+            return description.filled(self._values)
         # An array may be stored without all that makes it what it is.
-        memory = self._stored(number) if pooled.of == number else self.load_array(pooled.of)
-        return rebuild_view(pooled, memory)
+        of_itself = description.of == number
+        memory = self._stored(number) if of_itself else self.load_array(description.of)
+        return rebuild_view(description, memory)
+
+    def _values(self, number: int) -> Array:
+        """Return the values of an array that may be a view of where they belong."""
+        return self._stored(number) if number in self._rows else self.load_array(number)
 
     def _stored(self, number: int) -> Array:
-        """Return the array as it is stored, in a member or else in the pool."""
+        """Return an array as it is stored in its member."""
         row = self._rows.get(number)
-        if row is not None:
-            array = self._checkpoint.read_row(row)
-            if row.get("writeable") is False:
-                array.flags.writeable = False
-            return array
-        if number in self._pools:
-            return self.load_array(number)
-        raise DamagedCheckpoint(
-            f"a pickle refers to array {number}, which is not in the file",
-            path=self._checkpoint.path,
-        )
+        if row is None:
+            raise self._damaged(
+                f"a pickle refers to array {number!r:.40}, which is not in the file"
+            )
+        return _as_it_was(self._checkpoint.read_row(row), row)
+
+    def _damaged(self, what: str) -> DamagedCheckpoint:
+        return DamagedCheckpoint(what, path=self._checkpoint.path)
 
     def load_log(self, *, allow: Iterable[Any] = ()) -> Any:
         """Load the log with the restricted unpickler."""
@@ -141,10 +159,9 @@ class LoadingSession:
             self._read_ahead()
         unpickler = self._unpickler([content for content, _ in parts])
         for name in names:
-            exports = described[name].get("exports")
-            if exports:
+            if described[name].get("exports"):
                 log = self.load_member(LOG)
-                unpickler.load_exports(lambda index: find_part(log, tuple(exports[index])))
+                unpickler.load_exports(lambda way: find_part(log, way))
             self._objects[name] = unpickler.load()
         return self._objects[last]
 
@@ -153,7 +170,8 @@ class LoadingSession:
             contents,
             self.load_array,
             load_member=self.load_member,
-            find_global=self._find_global,
+            load_device_array=self.load_device_array,
+            find_special=self._find_special,
             **self._kwargs,
         )
 
@@ -162,13 +180,11 @@ class LoadingSession:
         wanted = {n: r for n, r in self._rows.items() if n not in self._pools}
         arrays = self._checkpoint.read_rows(list(wanted.values()))
         for (number, row), array in zip(wanted.items(), arrays):
-            if row.get("writeable") is False:
-                array.flags.writeable = False
-            self._arrays[number] = array
+            self._arrays[number] = _as_it_was(array, row)
 
     def _add_pool(self, pool: bytes) -> None:
         if pool:
-            self._pools.update(pickle.loads(pool))
+            self._pools.update(self._unpickler([pool]).load())
 
     def _split(self, member: str) -> tuple[bytes, bytes]:
         """Read a pickle member: the pickle itself, and the pool behind it."""
@@ -182,25 +198,28 @@ class LoadingSession:
             )
         return content[:length], content[length:]
 
-    def _find_global(self, module: str, name: str) -> Any:
-        if module in MAIN_MODULES:
-            if self._main_module is None:
-                needs = self._checkpoint.manifest.get("main_module")
-                self._main_module = MainModule(needs, self._main, self._checkpoint.path)
-            return self._main_module.find(name)
-        return import_global(module, name)
+    def _find_special(self, module: str, name: str) -> Any:
+        if not is_main_module(module):
+            return None
+        if self._main_module is None:
+            needs = self._checkpoint.manifest.get("main_module")
+            self._main_module = MainModule(needs, self._main, self._checkpoint.path)
+        return self._main_module.find(name)
 
     def _guarded(self, member: str, load: Callable[[], Any]) -> Any:
         """Turn whatever goes wrong into an error that says where."""
+        path = self._checkpoint.path
         try:
             try:
                 return load()
             except RecursionError:
                 # Rebuilding a graph may recurse as deeply as pickling it.
-                self._arrays.clear()
-                self._objects.clear()
+                for known in (self._arrays, self._device_arrays, self._objects):
+                    known.clear()
                 return with_deep_stack(load)
-        except CheckpointError:
+        except CheckpointError as error:
+            error.path = error.path or path
+            error.member = error.member or member
             raise
         except RecursionError as error:
             culprit = _recursing_class(error)
@@ -208,7 +227,7 @@ class LoadingSession:
                 f"{culprit or 'a class'} calls itself without end while it is being unpickled. "
                 "A __getattr__ must raise AttributeError for names that begin with two "
                 "underscores, and for attributes that are not there yet",
-                path=self._checkpoint.path,
+                path=path,
                 member=member,
             ) from error
         except MemoryError:
@@ -216,13 +235,13 @@ class LoadingSession:
         except Exception as error:
             raise LoadError(
                 f"unpickling failed with {type(error).__name__}: {error}. {self._advice()}",
-                path=self._checkpoint.path,
+                path=path,
                 member=member,
             ) from error
 
     def _advice(self) -> str:
         changed = [
-            f"{name} was {saved} and is {now}"
+            f"{name} was {saved} and is {now or 'not here'}"
             for name, saved in self._checkpoint.manifest["versions"].items()
             for now in [_present_version(name)]
             if now != saved
@@ -234,22 +253,10 @@ class LoadingSession:
         )
 
 
-def import_global(module: str, name: str) -> Any:
-    """Find a function or class of an importable module.
-
-    NumPy 2 renamed ``numpy.core`` to ``numpy._core``; pickles of either
-    load under the other.
-    """
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError:
-        renamed = module.replace("numpy._core", "numpy.core", 1)
-        if renamed == module:
-            raise
-        found = importlib.import_module(renamed)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+def _as_it_was(array: Array, row: Mapping[str, Any]) -> Array:
+    if row.get("writeable") is False:
+        array.flags.writeable = False
+    return array
 
 
 def _present_version(name: str) -> str | None:
@@ -263,7 +270,8 @@ def _present_version(name: str) -> str | None:
         return present[name]
     try:
         version = getattr(importlib.import_module(name), "__version__", None)
-    except ImportError:
+    except Exception:
+        # An old library may fail to be imported in ways of its own.
         return None
     return version if isinstance(version, str) else None
 

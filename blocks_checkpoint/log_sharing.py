@@ -1,30 +1,31 @@
 """Objects of a training log that something outside the log holds as well.
 
 The log is pickled by itself, so that it loads by itself. What the rest of the
-main loop shares with it (the status dictionary, a row, a list in a row) is
-one object in the running loop and has to be one after loading. Such parts are
-found here by their reference counts, and named by the way to them.
+main loop shares with it (the status, a row, a list in a row) is one object in
+the running loop and has to be one after loading. Such parts are found here by
+their reference counts, and named by the way to them.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 from sys import getrefcount
 from typing import Any
 
-__all__ = ["find_part", "shared_parts"]
+__all__ = ["Way", "find_part", "shared_parts"]
 
-#: Where in a log: ``("status",)``, ``("row", 7)``, ``("value", 7, "batch")``.
-Part = tuple[Any, ...]
+#: Where in a log: ``("attribute", "status")``, ``("row", 7)``. What follows
+#: are positions in the containers on the way: ``("row", 7, 2, 0)``.
+Way = tuple[Any, ...]
 
-_probe: dict[str, Any] = {"value": []}
-#: What the interpreter counts for a value that only its dictionary refers to.
-_LONELY = getrefcount(_probe["value"])
+# What the interpreter counts for an object that only one container refers to,
+# when it is looked at in the ways in which it is done below.
+_LONELY = next(map(getrefcount, {0: []}.values()))
 
 
-def shared_parts(log: Any) -> list[tuple[Part, Any]]:
+def shared_parts(log: Any) -> list[tuple[Way, Any]]:
     """List the parts of a log that are referred to from elsewhere, too.
 
     Parameters
@@ -40,32 +41,54 @@ def shared_parts(log: Any) -> list[tuple[Part, Any]]:
     return list(_parts(log)) if isinstance(log, dict) else []
 
 
-def find_part(log: Any, part: Part) -> Any:
+def find_part(log: Any, way: Sequence[Any]) -> Any:
     """Return the part of a log that :func:`shared_parts` named."""
-    kind, *keys = part
-    if kind == "status":
-        return log.status
-    row = dict.__getitem__(log, keys[0])
-    return row if kind == "row" else row[keys[1]]
+    kind, key, *positions = way
+    found = vars(log)[key] if kind == "attribute" else dict.__getitem__(log, key)
+    for position in positions:
+        found = list(_children(found))[position]
+    return found
 
 
-def _parts(log: dict[int, dict[str, Any]]) -> Iterator[tuple[Part, Any]]:
+def _parts(log: dict[int, Any]) -> Iterator[tuple[Way, Any]]:
     attributes = vars(log)
-    if isinstance(attributes.get("status"), dict) and getrefcount(attributes["status"]) > _LONELY:
-        yield ("status",), attributes["status"]
-    # The collector does not track dictionaries of numbers and strings, which
-    # is what nearly all rows are: this passes over them at C speed.
-    for time in list(compress(log, map(gc.is_tracked, log.values()))):
-        row = dict.__getitem__(log, time)
-        if not isinstance(row, dict):
-            continue
-        for name in row:
-            if gc.is_tracked(row[name]) and getrefcount(row[name]) > _LONELY:
-                yield ("value", time, name), row[name]
-    status = attributes.get("status") or {}
-    latest = status.get("iterations_done", 0)
-    for time in {latest, latest - 1, *status.get("_epoch_ends", ())[-1:]}:
-        # ``row`` of above would count as a reference.
-        row = None
-        if time in log and getrefcount(dict.__getitem__(log, time)) > _LONELY:
+    counts = list(map(getrefcount, attributes.values()))
+    for name, count in zip(list(attributes), counts):
+        if gc.is_tracked(attributes[name]):
+            if count > _LONELY:
+                yield ("attribute", name), attributes[name]
+            yield from _parts_within(("attribute", name), attributes[name])
+    rows = dict.values(log)
+    # A log may have a million rows, and usually nobody holds any: that is
+    # found out here without a step of Python for each.
+    if sum(map(getrefcount, rows)) > _LONELY * len(log):
+        for time in list(compress(log, map(_LONELY.__lt__, map(getrefcount, rows)))):
             yield ("row", time), dict.__getitem__(log, time)
+    # Nor does the collector track rows of nothing but numbers and strings.
+    if any(map(gc.is_tracked, rows)):
+        for time in list(compress(log, map(gc.is_tracked, rows))):
+            yield from _parts_within(("row", time), dict.__getitem__(log, time))
+
+
+def _parts_within(way: Way, container: Any) -> Iterator[tuple[Way, Any]]:
+    waiting = [(way, container)]
+    seen = {id(container)}
+    while waiting:
+        way, container = waiting.pop()
+        children = _children(container)
+        counts = list(map(getrefcount, children))
+        for position, child in enumerate(children):
+            if not gc.is_tracked(child) or id(child) in seen:
+                continue
+            seen.add(id(child))
+            if counts[position] > _LONELY:
+                yield (*way, position), child
+            waiting.append(((*way, position), child))
+
+
+def _children(container: Any) -> Collection[Any]:
+    if isinstance(container, dict):
+        return dict.values(container)
+    if isinstance(container, (list, tuple)):
+        return container
+    return ()

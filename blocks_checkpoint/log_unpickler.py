@@ -23,11 +23,15 @@ from .errors import CheckpointError, HostileCheckpoint, LoadError
 from .pickle_machine import PickleMachine
 from .plain_values import Name
 from .safe_vocabulary import SafeVocabulary
+from .vocabulary import shortened
 
 __all__ = ["ArrayLoader", "LogVocabulary", "load_log_pickle"]
 
 ArrayLoader = Callable[[int], Any]
 Allowed = Union[str, type, Callable[..., Any]]
+
+#: A log has a status, a UUID, and what a user's subclass adds.
+MAX_LOG_ATTRIBUTES = 1000
 
 _MINIBLOCKS = "blocks_checkpoint.miniblocks.log"
 #: Where the class of logs has been, in Blocks and here.
@@ -151,6 +155,7 @@ class LogVocabulary(SafeVocabulary):
     def build(self, thing: Any, state: Any) -> Any:
         """Give a log, or what an allowed class made, its attributes."""
         if self._is_log(thing):
+            self.allowance.spend(len(state) if type(state) is dict else 1)
             _set_log_state(thing, state)
         elif id(thing) in self._free:
             _set_state(thing, state)
@@ -192,7 +197,7 @@ class LogVocabulary(SafeVocabulary):
 
     def _array(self, number: Any) -> Any:
         if type(number) is not int or number < 0:
-            raise HostileCheckpoint(f"the pickle refers to array {number!r:.40}")
+            raise HostileCheckpoint(f"the pickle refers to array {shortened(number)}")
         if self._load_array is None:
             raise LoadError(
                 f"the log refers to array {number} of the checkpoint it was taken from. "
@@ -234,12 +239,12 @@ def _set_rows(log: dict[int, Any], rows: dict[Any, Any]) -> None:
 
 
 def _set_log_state(log: Any, state: Any) -> None:
-    if type(state) is not dict:
-        raise HostileCheckpoint("the log's attributes are no dictionary")
+    if type(state) is not dict or len(state) > MAX_LOG_ATTRIBUTES:
+        raise HostileCheckpoint("the log's attributes are no dictionary, or very many")
     for name in state:
         # An attribute of the instance would be called in the method's place.
         if type(name) is not str or hasattr(type(log), name):
-            raise HostileCheckpoint(f"the log has an attribute {name!r:.60} of its own")
+            raise HostileCheckpoint(f"the log has an attribute {shortened(name)} of its own")
     log.__dict__.update(state)
 
 

@@ -10,75 +10,112 @@ from __future__ import annotations
 import hashlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .diagnosis import MAIN_MODULES
 from .errors import CheckpointWarning, LoadError, MainModuleError
 
-__all__ = ["MainModule", "import_script", "mentions_main_module", "needs_of", "script_of_process"]
+__all__ = [
+    "MainModule",
+    "import_script",
+    "is_main_module",
+    "module_of",
+    "names_needed",
+    "script_of",
+]
 
-#: Under this name a script is imported to take functions from it, so that its
-#: ``if __name__ == '__main__':`` does not run.
-SCRIPT_MODULE_NAME = "__blocks_checkpoint_main__"
+#: Under this name, with a number, a script is imported to take functions from
+#: it, so that its ``if __name__ == '__main__':`` does not run.
+SCRIPT_MODULE_NAME = "__blocks_checkpoint_main_"
 
-
-def mentions_main_module(pickled: bytes) -> bool:
-    """Tell whether a pickle may refer to the main module.
-
-    A search for the name in the bytes costs a twentieth of the pickling.
-    That it occurs proves nothing; that it does not, proves all.
-    """
-    return any(name.encode() in pickled for name in MAIN_MODULES)
-
-
-class _Nowhere:
-    """A file that forgets what is written."""
-
-    def write(self, data: bytes) -> int:
-        return len(data)
+_MAIN_MODULES = ("__main__", "__mp_main__")
 
 
-class _Recorder(pickle.Pickler):
-    """Notes the functions and classes of the main module that it meets."""
-
-    def __init__(self, reducers: Mapping[type, Callable[[Any], Any]], protocol: int) -> None:
-        super().__init__(_Nowhere(), protocol)  # type: ignore[arg-type]
-        self.dispatch_table = dict(reducers)
-        self.needed: set[str] = set()
-
-    def reducer_override(self, thing: Any) -> Any:
-        if getattr(thing, "__module__", None) in MAIN_MODULES:
-            name = getattr(thing, "__qualname__", None)
-            if name is not None:
-                self.needed.add(name)
-        return NotImplemented
+def is_main_module(name: str) -> bool:
+    """Tell whether another process has something else under the name of this module."""
+    return name in _MAIN_MODULES or name.startswith(SCRIPT_MODULE_NAME)
 
 
-def needs_of(
-    things: Iterable[Any], reducers: Mapping[type, Callable[[Any], Any]], protocol: int
-) -> list[str]:
-    """List the names of the main module that pickling ``things`` refers to.
+def names_needed(pickles: Iterable[Sequence[bytes]]) -> dict[str, str]:
+    """List what pickles need of the main module.
+
+    Parameters
+    ----------
+    pickles : iterable of sequences of bytes
+        Each sequence is a chain of pickles that is read by one unpickler.
 
     Returns
     -------
-    list of str
-        Sorted; qualified names, such as ``Outer.Inner``.
+    dict of str to str
+        From qualified name, such as ``Outer.Inner``, to module; sorted.
     """
-    recorder = _Recorder(reducers, protocol)
-    for thing in things:
-        recorder.dump(thing)
-    return sorted(recorder.needed)
+    needed: dict[str, str] = {}
+    for chain in pickles:
+        content = b"".join(chain)
+        # That the name does not occur proves that nothing is needed, at a
+        # twentieth of the cost of pickling. That it does proves nothing.
+        if any(name.encode() in content for name in (*_MAIN_MODULES, SCRIPT_MODULE_NAME)):
+            _NameReader(content, needed).read()
+    return dict(sorted(needed.items()))
 
 
-def script_of_process() -> dict[str, Any] | None:
-    """Describe the running script.
+class _Anything:
+    """Takes the place of every object of a pickle that is read for its names only."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def append(self, item: Any) -> None:
+        """Forget the item."""
+
+    def extend(self, items: Any) -> None:
+        """Forget the items."""
+
+    def add(self, item: Any) -> None:
+        """Forget the item."""
+
+
+class _NameReader(pickle.Unpickler):
+    """Reads pickles that were just written, making nothing of what they name."""
+
+    def __init__(self, content: bytes, needed: dict[str, str]) -> None:
+        self._file = io.BytesIO(content)
+        super().__init__(self._file)
+        self._length = len(content)
+        self._needed = needed
+
+    def find_class(self, module: str, name: str) -> Any:
+        if is_main_module(module):
+            self._needed[name] = module
+        return _Anything
+
+    def persistent_load(self, identity: Any) -> Any:
+        return _Anything()
+
+    def read(self) -> None:
+        """Read all pickles of the chain."""
+        while self._file.tell() < self._length:
+            self.load()
+
+
+def script_of(module_name: str) -> dict[str, Any] | None:
+    """Describe the script that a main module is.
 
     Returns
     -------
@@ -86,14 +123,35 @@ def script_of_process() -> dict[str, Any] | None:
         ``script`` (its path) and ``sha256`` of its text; None where there is
         no script, as in an interpreter.
     """
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    path = getattr(sys.modules.get(module_name), "__file__", None)
     if path is None or not os.path.isfile(path):
         return None
-    return {"script": os.path.abspath(path), "sha256": _digest(path)}
+    path = os.path.abspath(path)
+    # A script that is edited while it runs still runs as it was.
+    if path not in _digests:
+        _digests[path] = _digest(path)
+    return {"script": path, "sha256": _digests[path]}
+
+
+_digests: dict[str, str] = {}
 
 
 def _digest(path: str | os.PathLike[str]) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def module_of(main: str | os.PathLike[str] | ModuleType | None) -> ModuleType:
+    """Return the module that a user names as the main one; imports a script.
+
+    Parameters
+    ----------
+    main : str, os.PathLike, module or None
+        None, or the path of the running script, stands for ``__main__``.
+    """
+    running = sys.modules["__main__"]
+    if isinstance(main, ModuleType):
+        return main
+    return running if main is None or _is_file_of(main, running) else import_script(main)
 
 
 def import_script(path: str | os.PathLike[str]) -> ModuleType:
@@ -112,24 +170,42 @@ def import_script(path: str | os.PathLike[str]) -> ModuleType:
     LoadError
         There is no such file, or it raises an exception.
     """
-    path = os.fspath(path)
+    path = os.path.abspath(path)
     if not os.path.isfile(path):
         raise LoadError("there is no such script", path=path)
-    loader = importlib.machinery.SourceFileLoader(SCRIPT_MODULE_NAME, path)
-    spec = importlib.util.spec_from_loader(SCRIPT_MODULE_NAME, loader)
+    imported = {n: m for n, m in sys.modules.items() if n.startswith(SCRIPT_MODULE_NAME)}
+    digest = _digest(path)
+    for module in imported.values():
+        # Twice the same functions would be two, and an object of the one
+        # would be none of the other's.
+        if module.__file__ == path and _digests.get(path) == digest:
+            return module
+    name = f"{SCRIPT_MODULE_NAME}{len(imported)}__"
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    folder = os.path.dirname(os.path.abspath(path))
-    sys.modules[SCRIPT_MODULE_NAME] = module
+    folder = os.path.dirname(path)
+    sys.modules[name] = module
     # A script finds its neighbours because its folder comes first in the path.
     sys.path.insert(0, folder)
     try:
         loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[SCRIPT_MODULE_NAME]
-        raise LoadError(f"importing this script failed: {error!r}", path=path) from error
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise LoadError(
+            f"importing this script failed with {error!r}. What it does by itself, rather than "
+            "offers to others, belongs under if __name__ == '__main__':",
+            path=path,
+        ) from error
     finally:
+        # What its functions import later is found, too, but hides nothing.
         sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
+    _digests[path] = digest
     return module
 
 
@@ -159,20 +235,18 @@ class MainModule:
         path: str | None = None,
     ) -> None:
         needs = needs or {}
-        running = sys.modules["__main__"]
         names = list(needs.get("names", ()))
-        self.module = running
-        if main is not None and not all(_has(running, name) for name in names):
-            self.module = main if isinstance(main, ModuleType) else import_script(main)
+        self.module = module_of(main)
         self._check_unchanged(needs, path)
         missing = [name for name in names if not _has(self.module, name)]
         if missing:
             script = needs.get("script")
-            where = f"the script {script}" if script else "an interpreter, without a script"
+            there = f"the script {script}" if script else "an interpreter, without a script"
+            here = f"{main} does not have them" if main else "this process does not have them"
             raise MainModuleError(
                 f"the main loop needs {', '.join(missing)} of the main module of the process "
-                f"that saved it, {where}. Either call continue_training from that script, "
-                "under its if __name__ == '__main__':, or name it: "
+                f"that saved it, {there}; {here}. Either call continue_training from that "
+                "script, under its if __name__ == '__main__':, or name it: "
                 f"continue_training(path, main={script or 'train.py'!r}), on the command line "
                 f"blocks-continue PATH --main {script or 'train.py'}",
                 missing=missing,
@@ -198,6 +272,13 @@ class MainModule:
         for part in name.split("."):
             found = getattr(found, part)
         return found
+
+
+def _is_file_of(path: str | os.PathLike[str], module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None or not os.path.exists(path) or not os.path.exists(file):
+        return False
+    return os.path.samefile(path, file)
 
 
 def _has(module: ModuleType, name: str) -> bool:

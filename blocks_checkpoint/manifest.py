@@ -107,7 +107,7 @@ def _check_row(row: Any, members: Container[str], damaged: Any) -> None:
     if not isinstance(row, dict):
         raise damaged("has an array row that is no object")
     for field, types in _ROW_FIELDS.items():
-        if not isinstance(row.get(field), types):
+        if field not in row or not isinstance(row[field], types):
             raise damaged(f"has an array row with {field!r} {row.get(field)!r:.80}")
     if row["member"] not in members:
         raise damaged(f"speaks of the member {row['member']!r:.80}, which is not in the file")

@@ -23,6 +23,11 @@ __all__ = [
     "rebuild_view",
 ]
 
+#: Memory of which only pieces matter may take this many times their bytes ...
+SPAN_RATIO = 64
+#: ... or this many (bytes).
+SPAN_BYTES = 256 * 1024 * 1024
+
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 else:
@@ -99,9 +104,13 @@ class Patchwork:
             Of bytes. What is between the pieces takes up no room until it is
             used.
         """
+        pieces = [(view, values_of(number)) for view, number in self.pieces]
+        nbytes = sum(values.nbytes for _, values in pieces)
+        if not 0 <= self.nbytes <= max(SPAN_BYTES, SPAN_RATIO * nbytes):
+            raise ValueError(f"{nbytes} bytes are said to be spread over {self.nbytes}")
         memory = np.zeros(self.nbytes, np.uint8)
-        for view, number in self.pieces:
-            rebuild_view(view, memory)[...] = values_of(number)
+        for view, values in pieces:
+            rebuild_view(view, memory)[...] = values
         return memory
 
 

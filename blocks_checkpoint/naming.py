@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .engines import identity
+from .engines import creation_number, identity
 
 __all__ = [
     "VariableNames",
@@ -174,8 +174,9 @@ def name_variables(
     Parameters
     ----------
     variables : sequence of shared variables
-        Distinct. Their order numbers those that would have one name; the
-        model's parameters come before all others, in their own order.
+        Distinct. Those that would have one name are numbered: the model's
+        parameters before all others, in their own order, then ``first``, then
+        the rest as they were made.
     parameters : iterable of shared variables
         The model's parameters.
     given : mapping of str to shared variable, optional
@@ -183,7 +184,8 @@ def name_variables(
         but for two parameters of one name that it has merged into one: they
         are told apart by numbers.
     first : iterable of shared variables
-        They come next to the parameters, in their own order.
+        They come next to the parameters when names are numbered, in their
+        own order.
 
     Returns
     -------
@@ -203,7 +205,9 @@ def name_variables(
     }
     names: dict[int, str] = {}
     parameter_names: dict[int, str] = {}
-    waiting = sorted(variables, key=lambda variable: rank.get(identity(variable), len(rank)))
+    waiting = sorted(
+        variables, key=lambda v: (rank.get(identity(v), len(rank)), creation_number(v))
+    )
     while waiting:
         # Buffers are named after their parameter's final name, hence after it.
         pending = {identity(variable) for variable in waiting}

@@ -23,6 +23,7 @@ __all__ = [
     "check_member",
     "header_bytes",
     "header_length",
+    "is_known",
     "parse_header",
 ]
 
@@ -143,6 +144,11 @@ def header_length(start: bytes) -> int:
     if length > MAX_HEADER_BYTES:
         raise NpyError(f"its NPY header claims {length} bytes; {MAX_HEADER_BYTES} is the limit")
     return length
+
+
+def is_known(glance: bytes) -> bool:
+    """Say whether a member that begins so was seen before: then `glance` has its header."""
+    return glance in _seen
 
 
 def check_member(start: bytes, size: int) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:

@@ -14,19 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from .array_table import ArrayTable
 from .engines import identity, stored_value
 from .errors import ParameterMismatch, ParameterWarning
 from .naming import VariableNames, kind_of, name_variables
-from .contents import known_variables
-from .zip_pickler import PicklerSettings, ZipPickler, write_pickles
+from .reachable import reachable_variables
 
 __all__ = [
     "Assignment",
     "PreparedAssignment",
+    "loop_variables",
     "match",
     "model_variables",
-    "reachable_variables",
     "stored_for",
 ]
 
@@ -185,36 +183,14 @@ def _parameters_of(main_loop: Any) -> tuple[list[Any], dict[str, Any]]:
     return list(parameters), dict(get_names()) if get_names else {}
 
 
-def reachable_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
+def loop_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
     """List every shared variable of a main loop, named as a save names them."""
     parameters, given = _parameters_of(main_loop)
     variables = {identity(variable): variable for variable in parameters}
-    first = known_variables(main_loop)
-    for variable in _met_while_pickling(main_loop) + first:
+    for variable in reachable_variables(main_loop):
         variables.setdefault(identity(variable), variable)
     found = list(variables.values())
-    return found, name_variables(found, parameters=parameters, given=given, first=first)
-
-
-def _met_while_pickling(main_loop: Any) -> list[Any]:
-    """List the shared variables in the order in which a save would meet them."""
-
-    def write(deep: bool) -> list[Any]:
-        table = ArrayTable()
-        pickler = ZipPickler(table, PicklerSettings(), deep=deep)
-        try:
-            pickler.dump(main_loop)
-        except RecursionError:
-            raise
-        except Exception as error:
-            # To complain about that is for a save. What was met before counts.
-            logger.debug("the main loop cannot be pickled: %s", error)
-        return [v for stored in table.plan().stored for v in stored.variables]
-
-    try:
-        return write_pickles(write)
-    except RecursionError:
-        return []
+    return found, name_variables(found, parameters=parameters, given=given)
 
 
 def stored_for(

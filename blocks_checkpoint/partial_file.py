@@ -59,8 +59,11 @@ def sweep(target: str) -> None:
         return
     folder = os.path.dirname(target)
     is_partial = re.compile(re.escape(_stem(target)) + r"[0-9]+-[0-9a-f]+\.partial").fullmatch
-    with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if is_partial(entry.name)]
+    try:
+        names = [name for name in os.listdir(folder) if is_partial(name)]
+    except PermissionError:
+        # One may be allowed to write into a folder that one cannot list.
+        return
     for name in names:
         # Whatever hinders this (another user's file, one gone meanwhile) is
         # no reason not to save.

@@ -112,6 +112,7 @@ class PickleMachine:
         push, pop = stack.append, stack.pop
         replaced = vocabulary.replaced
         rare = OPCODES
+        unpack_double = _DOUBLE.unpack_from
         at = state.position
         try:
             while at < size:
@@ -120,8 +121,12 @@ class PickleMachine:
                 if code == _BINGET:
                     push(memo[data[at]])
                     at += 1
+                    # A name and a number: what the rows of a log are made of.
+                    if data[at] == _BINFLOAT:
+                        push(unpack_double(data, at + 1)[0])
+                        at += 9
                 elif code == _BINFLOAT:
-                    push(_DOUBLE.unpack_from(data, at)[0])
+                    push(unpack_double(data, at)[0])
                     at += 8
                 elif code == _MEMOIZE:
                     if isinstance(stack[-1], replaced):
@@ -139,7 +144,11 @@ class PickleMachine:
                     del stack[mark:]
                     state.set_items(stack[-1], items)
                 elif code == _EMPTY_DICT:
-                    push({})
+                    row: dict[Any, Any] = {}
+                    push(row)
+                    if data[at] == _MEMOIZE:
+                        memo[len(memo)] = row
+                        at += 1
                 elif code == _BININT:
                     push(_INT.unpack_from(data, at)[0])
                     at += 4

@@ -20,6 +20,8 @@ __all__ = ["MAX_DIGITS", "MAX_INTEGER_BYTES", "OPCODES"]
 #: more than linear time.
 MAX_INTEGER_BYTES = 4096
 MAX_DIGITS = 4300
+#: Longest name of a class or function, with its module.
+MAX_NAME = 1000
 
 #: From the byte to the function.
 OPCODES: dict[int, Callable[[PickleState], None]] = {}
@@ -271,6 +273,9 @@ def _stack_global(state: PickleState) -> None:
     name, module = state.stack.pop(), state.stack.pop()
     if type(name) is not str or type(module) is not str:
         raise TypeError("the name of a global is no text")
+    # Such names are looked up, joined and written, and cost two bytes again.
+    if len(module) + len(name) > MAX_NAME:
+        raise HostileCheckpoint(f"a name of {len(module) + len(name)} characters")
     state.stack.append(state.vocabulary.find(module, name))
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .allowance import Allowance
+from .vocabulary import shortened
 
 __all__ = ["MAKERS", "NAMES", "Name", "PendingUUID"]
 
@@ -116,7 +117,7 @@ def _complex(args: tuple[Any, ...], allowance: Allowance) -> complex:
 
 def _defaultdict(args: tuple[Any, ...], allowance: Allowance) -> defaultdict[Any, Any]:
     if args and not (args[0] is None or args[0] in _FACTORIES):
-        raise TypeError(f"{args[0]!r} is no factory that a defaultdict may have")
+        raise TypeError(f"{shortened(args[0])} is no factory that a defaultdict may have")
     _only(args, *[(type, type(None))] * len(args))
     return defaultdict(*args[:1])
 
@@ -164,11 +165,11 @@ def _path(args: tuple[Any, ...], allowance: Allowance) -> pathlib.PurePath:
 
 def _packed(args: tuple[Any, ...], length: int) -> bytes:
     raw = args[0]
-    if type(raw) is str:
-        raw = raw.encode("latin1")
-    if type(raw) is not bytes or len(raw) != length:
+    if type(raw) not in (bytes, str) or len(raw) != length:
         raise TypeError("a date or time that is not packed into bytes")
-    return raw
+    # Python 2 wrote the bytes as text.
+    packed: bytes = raw.encode("latin1") if type(raw) is str else raw
+    return packed
 
 
 def _zone(args: tuple[Any, ...]) -> datetime.tzinfo | None:

@@ -16,6 +16,11 @@ from .errors import DamagedCheckpoint
 
 __all__ = ["capture", "restore"]
 
+#: What the states of NumPy's bit generators are made of.
+_WORDS = ("<u4", "<u8", ">u4", ">u8")
+#: How far the positions in them go. NumPy reads wherever a state says.
+_LAST_POSITIONS = {"pos": 624, "buffer_pos": 4}
+
 
 def capture() -> bytes:
     """Write down the state of both generators without advancing them."""
@@ -41,7 +46,7 @@ def restore(encoded: bytes) -> None:
         version, words, gauss = state["random"]
         random.setstate((version, tuple(words), gauss))
         np.random.set_state(_from_json(state["numpy.random"]))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise DamagedCheckpoint(
             f"this is not the state of random generators: {error}", member="random_state"
         ) from error
@@ -58,6 +63,11 @@ def _to_json(value: Any) -> Any:
 def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if set(value) == {"dtype", "values"}:
+            if value["dtype"] not in _WORDS:
+                raise ValueError(f"its words are not of the dtype {value['dtype']!r:.20}")
             return np.array(value["values"], dtype=value["dtype"])
+        for name, last in _LAST_POSITIONS.items():
+            if name in value and not 0 <= value[name] <= last:
+                raise ValueError(f"its position {value[name]} is beyond the state")
         return {key: _from_json(item) for key, item in value.items()}
     return value

@@ -12,10 +12,13 @@ import numpy as np
 
 from .allowance import Allowance
 from .plain_values import Maker, Name
+from .vocabulary import shortened
 
 __all__ = ["MAKERS", "NAMES", "PendingGenerator"]
 
 _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+#: A seed is mixed at the speed of Python.
+MAX_SEED_NUMBERS = 1000
 _MT_WORDS = 624
 _PHILOX_WORDS = 4
 
@@ -36,10 +39,10 @@ class PendingGenerator:
         self._kind = kind
         self._bits = bits
 
-    def with_state(self, state: Any) -> Any:
+    def with_state(self, state: Any, allowance: Allowance) -> Any:
         """Return the generator itself."""
         if self._kind == "SeedSequence":
-            return _seed_sequence(state)
+            return _seed_sequence(state, allowance)
         if self._kind == "RandomState":
             return _random_state(self._bits, state)
         # Since NumPy 1.24 or so, the state comes with the seed.
@@ -50,14 +53,16 @@ class PendingGenerator:
 
 
 def _bit_generator(name: Any, state: Any, seed: Any = None) -> Any:
-    if name not in _CLASSES:
-        raise TypeError(f"this NumPy has no bit generator {name!r:.40}")
+    if type(name) is not str or name not in _CLASSES:
+        raise TypeError(f"this NumPy has no bit generator {shortened(name)}")
     generator = _CLASSES[name](seed if isinstance(seed, np.random.SeedSequence) else 0)
     generator.state = _checked(state)
     return generator
 
 
 def _checked(state: Any) -> dict[str, Any]:
+    if type(state) is not dict:
+        raise TypeError("the state of a generator is no dictionary")
     kind, words = state["bit_generator"], state["state"]
     if kind == "MT19937":
         key, position = words["key"], words["pos"]
@@ -71,8 +76,9 @@ def _checked(state: Any) -> dict[str, Any]:
     elif kind == "SFC64":
         _check_words(words["state"], 4, "uint64")
     elif kind not in _BIT_GENERATORS:
-        raise ValueError(f"the bit generator {kind!r:.40} is unknown")
-    return dict(state)
+        raise ValueError(f"the bit generator {shortened(kind)} is unknown")
+    checked: dict[str, Any] = state
+    return checked
 
 
 def _check_words(words: Any, count: int, dtype: str) -> None:
@@ -82,7 +88,7 @@ def _check_words(words: Any, count: int, dtype: str) -> None:
 
 def _check_position(position: Any, end: int) -> None:
     if type(position) is not int or not 0 <= position <= end:
-        raise ValueError(f"the position in the state of a generator is {position!r:.20}")
+        raise ValueError(f"the position in the state of a generator is {shortened(position)}")
 
 
 def _random_state(bits: Any, state: Any) -> np.random.RandomState:
@@ -101,8 +107,12 @@ def _random_state(bits: Any, state: Any) -> np.random.RandomState:
     return generator
 
 
-def _seed_sequence(state: Any) -> np.random.SeedSequence:
+def _seed_sequence(state: Any, allowance: Allowance) -> np.random.SeedSequence:
     entropy, children, _, pool_size, spawn_key = state[:5]
+    length = len(spawn_key) + (1 if type(entropy) is int else len(entropy))
+    if length > MAX_SEED_NUMBERS:
+        raise ValueError(f"a SeedSequence of {length} numbers; {MAX_SEED_NUMBERS} is the limit")
+    allowance.spend(length)
     numbers = [*_flat(entropy), *spawn_key, children]
     if not all(type(n) is int and n >= 0 for n in numbers) or pool_size not in range(4, 1025):
         raise ValueError("a SeedSequence that is not made of numbers")

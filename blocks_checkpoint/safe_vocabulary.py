@@ -19,6 +19,7 @@ from .array_values import PendingArray
 from .errors import HostileCheckpoint, RefusedClass
 from .plain_values import Name, PendingUUID
 from .random_values import PendingGenerator
+from .vocabulary import shortened
 
 __all__ = ["SafeVocabulary", "canonical"]
 
@@ -74,18 +75,20 @@ class SafeVocabulary:
             return maker(args, self.allowance)
         if function is _RECONSTRUCTOR:
             return self.reconstruct(*args)
-        raise HostileCheckpoint(f"the pickle calls {function!r:.80}, which is only a value here")
+        raise HostileCheckpoint(
+            f"the pickle calls {shortened(function)}, which is only a value here"
+        )
 
     def new(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make an instance that gets its state afterwards."""
         if kwargs:
-            raise HostileCheckpoint(f"the pickle makes a {cls!r:.80} with keywords")
+            raise HostileCheckpoint(f"the pickle makes a {shortened(cls)} with keywords")
         return self.call(cls, args)
 
     def reconstruct(self, cls: Any, base: Any, state: Any) -> Any:
         """Make an instance as protocols 0 and 1 write them."""
         if base is not object or state is not None:
-            raise HostileCheckpoint(f"the pickle makes a {cls!r:.80} from a {base!r:.80}")
+            raise HostileCheckpoint(f"the pickle makes a {shortened(cls)} from a {shortened(base)}")
         return self.new(cls, (), {})
 
     def build(self, thing: Any, state: Any) -> Any:
@@ -94,7 +97,9 @@ class SafeVocabulary:
             return array_values.dtype_with_state(thing, state, self.allowance)
         if isinstance(thing, PendingArray):
             return array_values.array_with_state(state, self.allowance)
-        if isinstance(thing, (PendingGenerator, PendingUUID)):
+        if isinstance(thing, PendingGenerator):
+            return thing.with_state(state, self.allowance)
+        if isinstance(thing, PendingUUID):
             return thing.with_state(state)
         if isinstance(thing, np.random.Generator) and state is None:
             return thing
@@ -122,4 +127,4 @@ class SafeVocabulary:
 
     def persistent(self, identity: Any) -> Any:
         """Refuse: logs have no persistent ids."""
-        raise HostileCheckpoint(f"the pickle has the persistent id {identity!r:.60}")
+        raise HostileCheckpoint(f"the pickle has the persistent id {shortened(identity)}")

@@ -16,6 +16,7 @@ at all where a path is given.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import warnings
@@ -95,7 +96,7 @@ def dump(
         _check_member_name(name)
         contents.further[name] = thing
     snapshot = take_snapshot(contents, settings=PicklerSettings(protocol, persistent_id))
-    warn_of_main_module(snapshot, contents, stacklevel=3)
+    warn_of_main_module(snapshot, contents, file_, stacklevel=2)
     write_snapshot(snapshot, file_)
 
 
@@ -118,21 +119,29 @@ def write_snapshot(snapshot: Snapshot, file_: PathOrFile, **options: Any) -> Non
     if isinstance(file_, (str, os.PathLike)):
         with replacing(file_, expected_bytes=snapshot.nbytes, **options) as file:
             snapshot.write(file)
-    else:
-        snapshot.write(file_)
+        return
+    snapshot.write(file_)
+    # What was in the file before and is longer would be read as the end of this.
+    with contextlib.suppress(AttributeError, OSError):
+        if file_.seekable():
+            file_.truncate()
 
 
-def warn_of_main_module(snapshot: Snapshot, contents: Contents, stacklevel: int) -> None:
+def warn_of_main_module(
+    snapshot: Snapshot, contents: Contents, file_: PathOrFile, stacklevel: int
+) -> None:
     """Warn if the pickles need functions of the running script."""
     needs = snapshot.manifest["main_module"]
     if not needs:
         return
-    places = main_module_places(contents)
+    places = main_module_places(contents, needs["names"])
     where = "".join(
         f"\n  - {name}, at {places.get(name, 'a place not found')}" for name in needs["names"]
     )
+    path = f"{os.fspath(file_)}: " if isinstance(file_, (str, os.PathLike)) else ""
+    what = "the main loop" if contents.root_name == "main_loop" else "the object"
     warnings.warn(
-        "the main loop depends on the functions or classes of __main__ listed below. "
+        f"{path}{what} depends on the functions or classes of __main__ listed below. "
         "continue_training will need them: call it from within this script, under its "
         "if __name__ == '__main__':, or name the script, continue_training(path, "
         f"main={needs['script'] or 'train.py'!r}). Moving them into a module that is imported "
@@ -201,15 +210,15 @@ def add_to_dump(
     _check_member_name(name)
     settings = PicklerSettings(protocol, persistent_id)
     with open_checkpoint(file_) as checkpoint:
-        snapshot = extended(checkpoint, name, object_, list(parameters or ()), settings)
-    warn_of_main_module(snapshot, Contents(main=object_, root_name=name), stacklevel=3)
+        snapshot, new = extended(checkpoint, name, object_, list(parameters or ()), settings)
+    warn_of_main_module(new, Contents(main=object_, root_name=name), file_, stacklevel=2)
     if isinstance(file_, (str, os.PathLike)):
         write_snapshot(snapshot, file_)
         return
-    new = io.BytesIO()
-    snapshot.write(new)
+    content = io.BytesIO()
+    snapshot.write(content)
     file_.seek(0)
-    file_.write(new.getbuffer())
+    file_.write(content.getbuffer())
     file_.truncate()
 
 

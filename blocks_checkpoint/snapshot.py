@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
@@ -19,16 +19,29 @@ from . import diagnosis, main_module, random_state
 from .archive import ArchiveWriter
 from .array_rows import Beside, name_arrays, name_values
 from .array_table import ArrayTable
-from .contents import Contents, known_variables
+from .contents import Contents
 from .errors import UnpicklableError
-from .format import FORMAT, FORMAT_VERSION, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
-from .log_sharing import Part, shared_parts
+from .format import (
+    CHAIN,
+    FORMAT,
+    FORMAT_VERSION,
+    ITERATION_STATE,
+    LOG,
+    MAIN,
+    MANIFEST,
+    RANDOM_STATE,
+)
+from .log_sharing import shared_parts
 from .provenance import plain_status, saved_where, versions
+from .reachable import reachable_variables
 from .zip_pickler import PicklerSettings, ZipPickler, own_value, write_pickles
 
 __all__ = ["Snapshot", "take_snapshot"]
 
 logger = logging.getLogger(__name__)
+
+#: Offenders that a message lists; the error has all of them.
+LISTED_OFFENDERS = 20
 
 
 @dataclass
@@ -108,7 +121,7 @@ def take_snapshot(
     *,
     settings: PicklerSettings | None = None,
     copy: bool = False,
-    partial: bool = False,
+    without_main: UnpicklableError | None = None,
     beside: Beside | None = None,
 ) -> Snapshot:
     """Take the snapshot.
@@ -119,8 +132,9 @@ def take_snapshot(
     settings : PicklerSettings, optional
     copy : bool
         Copy the arrays, so that training may go on while they are written.
-    partial : bool
-        If ``contents.main`` cannot be pickled, take the snapshot without it.
+    without_main : UnpicklableError, optional
+        Why ``contents.main`` cannot be pickled: take the snapshot without it,
+        and without whatever else cannot be.
     beside : Beside, optional
         What is in the file that the snapshot is going to be added to.
 
@@ -135,17 +149,13 @@ def take_snapshot(
     """
     settings = settings or PicklerSettings()
     start = time.perf_counter()
-    failure = None
     beside = beside or Beside()
-    try:
+    if without_main is None:
         pickles = _pickle(contents, settings, beside)
-    except UnpicklableError as error:
-        if not partial or contents.main is None:
-            raise
-        failure = error
+    else:
         pickles = _pickle_without_main(contents, settings)
     pickled = time.perf_counter()
-    snapshot = _assemble(contents, pickles, settings, beside, failure)
+    snapshot = _assemble(contents, pickles, settings, beside, without_main)
     if copy:
         snapshot.arrays = [(member, array.copy(order="K")) for member, array in snapshot.arrays]
     snapshot.manifest["cost"] = {
@@ -156,21 +166,45 @@ def take_snapshot(
 
 
 def main_module_places(
-    contents: Contents, settings: PicklerSettings | None = None
+    contents: Contents, names: Iterable[str], settings: PicklerSettings | None = None
 ) -> dict[str, str]:
-    """Find where in ``contents`` functions of the main module hang.
+    """Find where in ``contents`` the named functions of the main module hang.
 
     Returns
     -------
     dict of str to str
         Name of the function or class to the attribute path of what needs it.
     """
-    settings = settings or PicklerSettings()
-    reducers = ZipPickler(ArrayTable(), settings).reducers
-    root = contents.main if contents.main is not None else contents.further
     return diagnosis.find_globals(
-        root, contents.root_name, reducers=reducers, protocol=settings.protocol
+        _roots(contents),
+        names,
+        main_module.is_main_module,
+        _walker(settings or PicklerSettings()),
     )
+
+
+def _roots(contents: Contents) -> list[tuple[str, Any]]:
+    """List what a search in ``contents`` begins from, and what to call it."""
+    root = contents.root_name
+    if contents.main is not None:
+        return [(root, contents.main), *_further(contents)]
+    parts = [(LOG, contents.log), (ITERATION_STATE, contents.iteration_state)]
+    return [(f"{root}.{name}", part) for name, part in parts if part is not None] + [
+        *_further(contents)
+    ]
+
+
+def _further(contents: Contents) -> list[tuple[str, Any]]:
+    root = contents.root_name
+    return [
+        (root if name == root else f"{root}.{name}", thing)
+        for name, thing in contents.further.items()
+    ]
+
+
+def _walker(settings: PicklerSettings) -> diagnosis.Walker:
+    reducers = ZipPickler(ArrayTable(), settings).reducers
+    return diagnosis.Walker(reducers, settings.protocol, settings.persistent_id)
 
 
 @dataclass
@@ -179,15 +213,16 @@ class _Pickles:
 
     table: ArrayTable
     members: dict[str, bytes] = field(default_factory=dict)
-    exports: list[Part] = field(default_factory=list)
+    exports: int = 0
     export_bytes: int = 0
-    reducers: Mapping[type, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 def _pickle(
     contents: Contents, settings: PicklerSettings, beside: Beside | None = None
 ) -> _Pickles:
-    current = contents.root_name, contents.main
+    current = contents.root_name
+    # Whoever has the iteration state has the state of the global generators.
+    settings = replace(settings, global_generators_apart=contents.iteration_state is not None)
 
     def write(deep: bool) -> _Pickles:
         nonlocal current
@@ -196,79 +231,81 @@ def _pickle(
 
         def dump(pickler: ZipPickler, member: str, thing: Any, name: str) -> None:
             nonlocal current
-            current, table.pickle = (name, thing), member
+            current, table.pickle = name, member
             made.members[member] = pickler.dump(thing)
 
         root = contents.root_name
         by_reference = [] if contents.log is None else [(LOG, contents.log)]
         chain = ZipPickler(table, replace(settings, members=by_reference), deep=deep)
-        made.reducers = chain.reducers
         if contents.iteration_state is not None:
             dump(chain, ITERATION_STATE, contents.iteration_state, f"{root}.iteration_state")
         if contents.main is not None:
             parts = shared_parts(contents.log)
-            prologue = chain.note_exports([part for _, part in parts]) if parts else b""
-            made.exports, made.export_bytes = [way for way, _ in parts], len(prologue)
+            prologue = chain.note_exports(parts) if parts else b""
+            made.exports, made.export_bytes = len(parts), len(prologue)
             dump(chain, MAIN, contents.main, root)
             made.members[MAIN] = prologue + made.members[MAIN]
         if contents.log is not None:
             # After the others: an array that they have, too, stays one array.
             pickler = ZipPickler(table, settings, deep=deep, self_contained=True)
             dump(pickler, LOG, contents.log, f"{root}.log")
-        for name, thing in contents.further.items():
-            dump(ZipPickler(table, settings, deep=deep), name, thing, f"{root}.{name}")
+        for name, (shown, thing) in zip(contents.further, _further(contents)):
+            dump(ZipPickler(table, settings, deep=deep), name, thing, shown)
         return made
 
     try:
         return write_pickles(write)
-    except RecursionError as error:
-        raise UnpicklableError(
-            f"{current[0]} is nested too deeply to be pickled, or a class in it calls itself "
-            f"without end when asked for its state ({error}). "
-            f"{_listing(_offenders(current, settings))}"
-        ) from error
     except MemoryError:
         raise
     except Exception as error:
-        offenders = _offenders(current, settings)
+        reason = str(error) or type(error).__name__
+        if isinstance(error, RecursionError):
+            reason = (
+                "it is nested too deeply, or a class in it calls itself without end when asked "
+                f"for its state ({error})"
+            )
+        findings = diagnosis.find_offenders(_roots(contents), _walker(settings))
         raise UnpicklableError(
-            f"{current[0]} cannot be pickled: {error}. {_listing(offenders)}", offenders=offenders
+            f"{current} cannot be pickled: {reason.rstrip('.')}. {_listing(findings)}",
+            offenders=findings.offenders,
         ) from error
 
 
-def _offenders(
-    place: tuple[str, Any], settings: PicklerSettings
-) -> list[diagnosis.Offender]:
-    name, thing = place
-    reducers = ZipPickler(ArrayTable(), settings).reducers
-    return diagnosis.find_offenders(
-        thing, name, reducers=reducers, protocol=settings.protocol
-    )
-
-
-def _listing(offenders: Sequence[diagnosis.Offender]) -> str:
-    if not offenders:
+def _listing(findings: diagnosis.Findings) -> str:
+    offenders = findings.offenders
+    lines = [str(offender) for offender in offenders[:LISTED_OFFENDERS]]
+    if len(offenders) > LISTED_OFFENDERS:
+        lines.append(f"and {len(offenders) - LISTED_OFFENDERS} more (see error.offenders)")
+    if not findings.is_complete:
+        lines.append("and perhaps more: the search was given up, the graph is too large or endless")
+    if not lines:
         return "No object in it fails by itself; the error above is all that is known"
-    lines = "".join(f"\n  - {offender}" for offender in offenders)
-    return f"What stands in the way:{lines}"
+    return "What stands in the way:" + "".join(f"\n  - {line}" for line in lines)
 
 
 def _pickle_without_main(contents: Contents, settings: PicklerSettings) -> _Pickles:
     """Pickle what can be pickled of everything but the main loop."""
     kept = Contents(root_name=contents.root_name)
+
+    def can_be_pickled(name: str, **alone: Any) -> bool:
+        try:
+            _pickle(Contents(root_name=contents.root_name, **alone), settings)
+        except UnpicklableError:
+            # Why, the error says that has led here.
+            logger.error("%s.%s cannot be saved either", contents.root_name, name)
+            return False
+        return True
+
     for name in (LOG, ITERATION_STATE):
         thing = getattr(contents, name)
-        if thing is None:
-            continue
-        try:
-            _pickle(Contents(**{name: thing}, root_name=contents.root_name), settings)
-        except UnpicklableError as error:
-            logger.error("%s is not saved: %s", name, error)
-        else:
+        if thing is not None and can_be_pickled(name, **{name: thing}):
             setattr(kept, name, thing)
+    for name, thing in contents.further.items():
+        if can_be_pickled(name, further={name: thing}):
+            kept.further[name] = thing
     made = _pickle(kept, settings)
     made.table.pickle = ""
-    for variable in known_variables(contents.main):
+    for variable in reachable_variables(contents.main):
         own_value(made.table, variable)
     return made
 
@@ -300,7 +337,7 @@ def _assemble(
         described[MAIN]["follows"] = [ITERATION_STATE] if ITERATION_STATE in described else []
     if contents.iteration_state is not None:
         members[RANDOM_STATE] = random_state.capture()
-    needs = _main_needs(contents, pickles, settings)
+    needs = _main_needs(contents, pickles.members)
     manifest = _manifest(rows, described, contents.status, needs)
     manifest["limits"] = list(contents.limits)
     if failure is not None:
@@ -327,23 +364,15 @@ def _manifest(
     }
 
 
-def _main_needs(
-    contents: Contents, pickles: _Pickles, settings: PicklerSettings
-) -> dict[str, Any] | None:
-    """Say what the pickles need of the main module, and where it hangs."""
-    if not any(main_module.mentions_main_module(content) for content in pickles.members.values()):
+def _main_needs(contents: Contents, members: Mapping[str, bytes]) -> dict[str, Any] | None:
+    """Say what the pickles need of the main module, and which script that is."""
+    chain = [members[name] for name in CHAIN if name in members]
+    alone = [[content] for name, content in members.items() if name not in CHAIN]
+    needed = main_module.names_needed([chain, *alone])
+    if not needed:
         return None
-    things = {
-        LOG: contents.log,
-        ITERATION_STATE: contents.iteration_state,
-        MAIN: contents.main,
-        **contents.further,
-    }
-    written = [things[member] for member in pickles.members]
-    names = main_module.needs_of(written, pickles.reducers, settings.protocol)
-    if not names:
-        return None
-    script = main_module.script_of_process() or {"script": None, "sha256": None}
+    modules = sorted(set(needed.values()))
+    script = main_module.script_of(modules[-1]) or {"script": None, "sha256": None}
     # Where they hang takes a walk through the graph, and is found out by
     # whoever warns about it, once.
-    return {"names": names, **script}
+    return {"names": sorted(needed), **script}

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 __all__ = ["Vocabulary", "shortened"]
 
 
+class _Short(reprlib.Repr):
+    """Writes a few words on an object, whatever the object.
+
+    The ``repr`` of a tuple that holds another one twice, which holds a third
+    one twice, and so on, is longer than any memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+        self.maxtuple = self.maxlist = self.maxdict = self.maxset = self.maxfrozenset = 4
+        self.maxstring = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= 128 else f"<an integer of {x.bit_length()} bits>"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        # Classes and functions write their names, ours likewise.
+        has_name = isinstance(x, type) or type(x).__module__.startswith(_OURS)
+        return repr(x)[:80] if has_name else f"<{type(x).__name__}>"
+
+
+_OURS = ("blocks_checkpoint.plain_values", "blocks_checkpoint.inert_unpickler")
+_SHORT = _Short()
+
+
 def shortened(thing: object, limit: int = 60) -> str:
-    """Return the ``repr`` of something small, cut to a length."""
-    text = repr(thing)
+    """Return a ``repr`` that is bounded in length, and in the time it takes."""
+    text = _SHORT.repr(thing)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

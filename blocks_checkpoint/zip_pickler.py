@@ -1,11 +1,11 @@
-"""Object graph to pickles that refer to arrays by number, and back.
+"""Object graph to pickles that refer to arrays by number.
 
 Blocks took the arrays out of its pickles with persistent ids. The C pickler
 then calls Python for every single object, which costs 2 to 4 times the time
 of the whole. A dispatch table is looked up for arrays and shared variables
 only, and costs nothing: here an array pickles as a call of
-:func:`array_reference`, a function that exists for its name alone and that the
-unpickler replaces by its own.
+:func:`array_reference`, a function that exists for its name alone and that
+:mod:`.zip_unpickler` replaces by its own.
 
 Several pickles of one save may form a chain: they are written by one pickler,
 whose memo lets the later ones refer to objects of the earlier ones, and read
@@ -15,15 +15,13 @@ by one unpickler in the same order.
 from __future__ import annotations
 
 import copyreg
-import gc
-import importlib
 import io
+import json
 import logging
 import pickle
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -31,20 +29,22 @@ import numpy as np
 
 from .array_table import ArrayTable
 from .deep import DeepPickler, with_deep_stack
-from .devices import from_numpy, registered_types, to_numpy, type_name
+from .devices import registered_types, to_numpy, type_name
 from .engines import shared_variable_types, stored_value
-from .errors import LoadError
+from .errors import LoadError, SaveError
+from .foreign_objects import foreign_reducers
 
 __all__ = [
-    "ArrayLoader",
+    "DEFAULT_PROTOCOL",
     "PicklerSettings",
     "ZipPickler",
-    "ZipUnpickler",
     "array_reference",
     "device_array_reference",
     "member_reference",
     "write_pickles",
 ]
+
+DEFAULT_PROTOCOL = 5
 
 #: Attributes that a main loop must not take along: the signal handlers that
 #: the process had before the loop set its own. They belong to the process.
@@ -53,7 +53,6 @@ HANDLER_ATTRIBUTES = ("original_sigint_handler", "original_sigterm_handler")
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-ArrayLoader = Callable[[int], "np.ndarray[Any, Any]"]
 Reducer = Callable[[Any], Any]
 
 
@@ -98,11 +97,31 @@ class PicklerSettings:
     members : list of (str, object)
         Objects that have a member to themselves: in the chain, the object is
         replaced by a reference to the member.
+    global_generators_apart : bool
+        The state of the global random generators is saved apart: a pickle
+        refers to them by name.
+
+    Raises
+    ------
+    SaveError
+        There is no such protocol.
     """
 
-    protocol: int = 5
+    protocol: int = DEFAULT_PROTOCOL
     persistent_id: Callable[[Any], Any] | None = None
     members: list[tuple[str, Any]] = field(default_factory=list)
+    global_generators_apart: bool = False
+
+    def __post_init__(self) -> None:
+        highest = pickle.HIGHEST_PROTOCOL
+        if self.protocol is None:
+            self.protocol = DEFAULT_PROTOCOL
+        if not isinstance(self.protocol, int) or self.protocol > highest:
+            raise SaveError(
+                f"the pickle protocol is {self.protocol!r}; this Python has 0 to {highest}"
+            )
+        if self.protocol < 0:
+            self.protocol = highest
 
 
 class ZipPickler:
@@ -153,30 +172,38 @@ class ZipPickler:
         self._buffer.truncate()
         return pickled
 
-    def note_exports(self, exports: Sequence[Any]) -> bytes:
+    def note_exports(self, exports: Sequence[tuple[Any, Any]]) -> bytes:
         """Let what follows refer to objects that are not in the chain.
 
         Parameters
         ----------
-        exports : sequence of objects
+        exports : sequence of (way, object)
+            The way is how the unpickler will find the object: plain values
+            that JSON can hold.
 
         Returns
         -------
         bytes
-            A pickle to be read at this place of the chain. It asks the
-            unpickler for each of the objects by its index, and puts them into
-            the memo, as if they had been pickled here.
+            Two pickles to be read at this place of the chain. The first is
+            the list of ways, in JSON. The second asks the unpickler for each
+            object by its index, and puts it into the memo as if it had been
+            pickled here.
         """
         memo = self._pickler.memo.copy()
         size = len(memo)
-        for index, thing in enumerate(exports):
+        for index, (_, thing) in enumerate(exports):
             memo[id(thing)] = (size + index, thing)
         self._pickler.memo = memo
+        ways = json.dumps([way for way, _ in exports], default=int).encode()
         asks = b"".join(
             pickle.BININT + struct.pack("<i", index) + pickle.BINPERSID + pickle.MEMOIZE
             for index in range(len(exports))
         )
-        return pickle.PROTO + b"\x04" + asks + pickle.NONE + pickle.STOP
+        begin, end = pickle.PROTO + b"\x04", pickle.STOP
+        return b"".join(
+            (begin, pickle.BINUNICODE8, struct.pack("<Q", len(ways)), ways, end)
+            + (begin, asks, pickle.NONE, end)
+        )
 
     def _reducers(self) -> Iterator[tuple[type, Reducer]]:
         protocol = self._settings.protocol
@@ -188,8 +215,13 @@ class ZipPickler:
             yield type(thing), _member_reducer(name, thing, protocol)
         for cls in registered_types():
             yield cls, self._reduce_device_array
-        yield from _fortran_reducers()
-        yield np.ndarray, self._reduce_known if self._self_contained else self._reduce_array
+        if self._self_contained:
+            yield np.ndarray, self._reduce_known
+        else:
+            yield from foreign_reducers(
+                protocol, by_reference=self._settings.global_generators_apart
+            )
+            yield np.ndarray, self._reduce_array
 
     def _reduce_array(self, array: np.ndarray[Any, Any]) -> Any:
         if array.dtype.hasobject:
@@ -227,11 +259,21 @@ def own_value(table: ArrayTable, variable: Any) -> bool:
         matrix, a masked array): it stays in the pickle.
     """
     value = stored_value(variable)
-    if type(value) is np.ndarray and not value.dtype.hasobject:
+    if type(value) is np.ndarray:
+        if value.dtype.hasobject:
+            return False
         table.own(value, variable)
         return True
+    if isinstance(value, np.ndarray):
+        return False
     if type(value) in registered_types():
         table.own(value, variable, to_numpy)
+        return True
+    # Whatever it is, an array for all the world to see, or a number: then the
+    # pickle has it as it is, and those who look for the variable have it too.
+    shown = variable.get_value(borrow=True)
+    if type(shown) is np.ndarray and not shown.dtype.hasobject or isinstance(shown, np.generic):
+        table.own(value, variable, lambda _: np.asarray(shown))
         return True
     return False
 
@@ -258,132 +300,6 @@ def _member_reducer(name: str, thing: Any, protocol: int) -> Reducer:
         return other.__reduce_ex__(protocol)
 
     return reduce
-
-
-_FORTRAN_MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
-
-
-def _fortran_reducers() -> Iterator[tuple[type, Reducer]]:
-    # Theano 1.0.5 beside a newer SciPy leaves BLAS functions in its graphs.
-    # They are attributes of an extension module, of a type that knows nothing
-    # of pickling.
-    for module_name in _FORTRAN_MODULES:
-        for name in ("dgemm", "dgetrf"):
-            cls = type(getattr(sys.modules.get(module_name), name, None))
-            if cls.__name__ == "fortran":
-                yield cls, _reduce_fortran
-
-
-def _reduce_fortran(function: Any) -> Any:
-    for module_name in _FORTRAN_MODULES:
-        for name, value in vars(sys.modules.get(module_name, sys)).items():
-            if value is function:
-                return fortran_function, (module_name, name)
-    raise pickle.PicklingError(
-        f"the Fortran function {getattr(function, '__name__', function)!r} is in none of "
-        + ", ".join(_FORTRAN_MODULES)
-    )
-
-
-def fortran_function(module_name: str, name: str) -> Any:
-    """Find a function of SciPy's wrappers of BLAS and LAPACK again."""
-    if module_name not in _FORTRAN_MODULES:
-        raise LoadError(f"{module_name} is not a module of Fortran functions")
-    return getattr(importlib.import_module(module_name), name)
-
-
-class ZipUnpickler(pickle.Unpickler):
-    """Reads a chain of pickles, asking for each array by its number.
-
-    Parameters
-    ----------
-    pickles : sequence of bytes
-        In the order in which they were written.
-    load_array : callable
-        From the number of an array to the array, always the same object for
-        one number.
-    load_member : callable, optional
-        From the name of another member to the object in it.
-    find_global : callable, optional
-        From module and name to the function or class. By default they are
-        imported.
-    persistent_load : callable, optional
-        The user's own, the counterpart of ``persistent_id``.
-    """
-
-    def __init__(
-        self,
-        pickles: Sequence[bytes],
-        load_array: ArrayLoader,
-        *,
-        load_member: Callable[[str], Any] | None = None,
-        find_global: Callable[[str, str], Any] | None = None,
-        persistent_load: Callable[[Any], Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(io.BytesIO(b"".join(pickles)), **kwargs)
-        self._find_global = find_global
-        self._users_persistent_load = persistent_load
-        self._exports: Callable[[int], Any] | None = None
-        self._replaced = {
-            "array_reference": load_array,
-            "device_array_reference": lambda number, name: from_numpy(name, load_array(number)),
-            "member_reference": load_member or member_reference,
-        }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module == __name__ and name in self._replaced:
-            return self._replaced[name]
-        if self._find_global is not None:
-            return self._find_global(module, name)
-        return super().find_class(module, name)
-
-    def load(self) -> Any:
-        """Read the next pickle of the chain."""
-        with _no_garbage_collection():
-            return super().load()
-
-    def load_exports(self, export: Callable[[int], Any]) -> None:
-        """Read what :meth:`ZipPickler.note_exports` wrote.
-
-        Parameters
-        ----------
-        export : callable
-            From the index of an export to the object.
-        """
-        self._exports = export
-        try:
-            super().load()
-        finally:
-            self._exports = None
-
-    def persistent_load(self, identity: Any) -> Any:
-        if self._exports is not None:
-            return self._exports(identity)
-        if self._users_persistent_load is not None:
-            return self._users_persistent_load(identity)
-        raise pickle.UnpicklingError(
-            f"the pickle has the persistent id {identity!r}, and no persistent_load was given"
-        )
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    # Everything that is being built is alive. Looking through it for garbage,
-    # again and again while it grows, takes most of the time of unpickling.
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-        if not gc.get_freeze_count():
-            # Counts what was built among the old objects. As new ones, the
-            # collector would go through all of it at the next opportunity.
-            gc.freeze()
-            gc.unfreeze()
-    finally:
-        gc.enable()
 
 
 def write_pickles(write: Callable[[bool], T]) -> T:

@@ -112,6 +112,10 @@ def deflate_bound(size: int) -> int:
     return size + (size >> 10) + 64
 
 
+# Members of less than this need no second look.
+_PERHAPS_64_BITS = 1 << 31
+
+
 def _needs_64_bits(method: int, size: int) -> bool:
     """Say whether a local header has 64-bit sizes.
 
@@ -140,7 +144,7 @@ _ZIP64_LOCAL = struct.Struct("<2H2Q")
 def local_length(raw_name: bytes, method: int, size: int, offset: int) -> int:
     """Return the length of the local header that such a member has at `offset`."""
     length = LOCAL.size + len(raw_name)
-    if _needs_64_bits(method, size):
+    if size >= _PERHAPS_64_BITS and _needs_64_bits(method, size):
         length += _ZIP64_LOCAL.size
     if method == STORED and raw_name.endswith(b".npy"):
         length += _PADDING_LENGTHS[(offset + length) % ALIGNMENT]
@@ -154,7 +158,7 @@ def local_header(
     extra = b""
     needed = 20
     shown_size, shown_stored = size, stored
-    if _needs_64_bits(method, size):
+    if size >= _PERHAPS_64_BITS and _needs_64_bits(method, size):
         extra = _ZIP64_LOCAL.pack(_ZIP64_FIELD, 16, size, stored)
         needed = 45
         shown_size = shown_stored = LIMIT32

@@ -1,17 +1,22 @@
 """What several test modules share."""
 
+import json
 import os
 import subprocess
 import sys
 
+import numpy
 import pytest
 
+from blocks_checkpoint.archive import ArchiveWriter
 from blocks_checkpoint.engines import current
 
+# Main loops that tests make are of classes that other processes can import, too.
+SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "support")
+sys.path.insert(0, SUPPORT)
 # Child processes run in other folders, where a relative entry means another.
-if "PYTHONPATH" in os.environ:
-    entries = os.environ["PYTHONPATH"].split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, entries))
+entries = [SUPPORT, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, entries))
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +43,22 @@ def run_program():
         return done
 
     return run
+
+
+@pytest.fixture(scope="session")
+def write_checkpoint():
+    """Return a function that writes a small checkpoint with the manifest entries given.
+
+    It has one array of a thousand random numbers and no pickles, and returns
+    its path.
+    """
+
+    def write(path, *, iteration=None, epoch=0, **manifest):
+        status = {} if iteration is None else {"iterations_done": iteration, "epochs_done": epoch}
+        manifest = {"format": "blocks_checkpoint", "format_version": 1, "status": status} | manifest
+        with open(path, "wb") as file, ArchiveWriter(file) as archive:
+            archive.add_array("W.npy", numpy.random.default_rng(0).normal(size=1000))
+            archive.add_bytes("checkpoint.json", json.dumps(manifest).encode())
+        return path
+
+    return write

@@ -1,3 +1,4 @@
+import errno
 import gzip
 import io
 import os
@@ -95,6 +96,18 @@ def test_file_that_shrinks_while_it_is_open_is_damaged(tmp_path):
         os.truncate(path, 100)
         with pytest.raises(DamagedCheckpoint, match="cut off"):
             source.read_at(50, 100)
+
+
+def test_disk_that_fails_is_damage_with_the_cause_kept():
+    class Failing(Unplain):
+        def readinto(self, view):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    source = ByteSource(Failing(CONTENT))
+    with pytest.raises(DamagedCheckpoint, match="cannot be read: .*Errno 5") as caught:
+        source.read_at(0, 10, "W.npy")
+    assert caught.value.member == "W.npy"
+    assert caught.value.__cause__.errno == errno.EIO
 
 
 def test_closing_leaves_a_file_open_that_was_given_open(tmp_path):

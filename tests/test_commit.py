@@ -400,6 +400,42 @@ def test_read_only_folder_is_reported(passable):
     assert listing(folder) == ["run.zip"]
 
 
+def test_folder_that_cannot_be_listed_is_saved_into(passable):
+    folder = passable / "folder"
+    folder.mkdir()
+    folder.chmod(0o333)
+    process = start(
+        """
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        with replacing(path) as file:
+            file.write(b"new")
+        """,
+        folder / "run.zip",
+    )
+    process.communicate()
+    folder.chmod(0o755)
+    assert process.returncode == 0
+    assert (folder / "run.zip").read_bytes() == b"new"
+    assert listing(folder) == ["run.zip"]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_folder_that_cannot_be_synced_alone_is_synced_with_all(target, monkeypatch, number):
+    synced = []
+    fsync = os.fsync
+
+    def sync_files_only(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync_files_only)
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+    save(target)
+    assert synced == [True]
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [

@@ -53,6 +53,10 @@ def built(thing, state):
     return thing + state + pickle.BUILD
 
 
+def mapping(key, content):
+    return pickle.EMPTY_DICT + key + content + pickle.SETITEM
+
+
 def whole(*parts):
     return pickle.PROTO + b"\x04" + b"".join(parts) + pickle.STOP
 
@@ -405,6 +409,83 @@ BOMBS = {
         )
         * 1_000,
     ),
+    # Errors say what was wrong, and must not say all of it.
+    "persistent-id-of-exponential-size": whole(nested_tuples(60, 2) + pickle.BINPERSID),
+    "call-of-exponential-size": whole(called(nested_tuples(60, 2))),
+    "instance-of-exponential-size": whole(
+        nested_tuples(60, 2) + pickle.EMPTY_TUPLE + pickle.NEWOBJ
+    ),
+    "factory-of-exponential-size": whole(
+        called(named("collections", "defaultdict"), nested_tuples(60, 2))
+    ),
+    "dtype-of-exponential-size": whole(called(named("numpy", "dtype"), nested_tuples(60, 2))),
+    "generator-of-exponential-size": whole(
+        built(
+            called(named("numpy.random._pickle", "__bit_generator_ctor"), nested_tuples(60, 2)),
+            value({}),
+        )
+    ),
+    "byte-order-of-exponential-size": whole(
+        built(FLOATS, tupled(value(3), nested_tuples(60, 2), *map(value, [None] * 3 + [8, 8, 0])))
+    ),
+    "field-name-of-exponential-size": whole(
+        built(
+            FLOATS,
+            tupled(
+                *map(value, (3, "|", None)),
+                tupled(nested_tuples(60, 2)),
+                *map(value, ({}, 8, 8, 0)),
+            ),
+        )
+    ),
+    "field-title-of-exponential-size": whole(
+        built(
+            FLOATS,
+            tupled(
+                *map(value, (3, "|", None, ("a",))),
+                mapping(text("a"), tupled(FLOATS, value(0), nested_tuples(60, 2))),
+                *map(value, (8, 8, 0)),
+            ),
+        )
+    ),
+    "shape-of-exponential-size": whole(
+        built(EMPTY_ARRAY, tupled(value(1), nested_tuples(60, 2), FLOATS, value(False), raw(b"")))
+    ),
+    "number-of-an-array-of-exponential-size": whole(
+        called(named("blocks_checkpoint.zip_pickler", "array_reference"), nested_tuples(60, 2))
+    ),
+    "attribute-of-exponential-size": whole(
+        built(called(LOG), mapping(nested_tuples(8, 2), value(1)))
+    ),
+    "attributes-set-again-and-again": whole(
+        pickle.EMPTY_DICT,
+        pickle.MARK,
+        b"".join(text(f"a{n}") + pickle.NONE for n in range(1_000)),
+        pickle.SETITEMS,
+        KEEP,
+        pickle.POP,
+        called(LOG),
+        (AGAIN + pickle.BUILD) * 100_000,
+    ),
+    "seed-made-again-and-again": repeated(
+        pickle.EMPTY_LIST + pickle.MARK + value(1) * 100_000 + pickle.APPENDS,
+        built(
+            called(
+                named("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"),
+                named("numpy.random.bit_generator", "SeedSequence"),
+                value(65708578),
+                pickle.NONE,
+            ),
+            tupled(AGAIN, *map(value, (0, None, 4, ()))),
+        ),
+        10_000,
+    ),
+    "long-name-again-and-again": repeated(
+        text("x" * 1_000_000), AGAIN + AGAIN + pickle.STACK_GLOBAL, 100_000
+    ),
+    "text-made-bytes-again-and-again": repeated(
+        text("x" * 1_000_000), called(named("datetime", "date"), AGAIN), 100_000
+    ),
     "seed-sequence-with-a-large-pool": whole(
         built(
             called(
@@ -443,6 +524,8 @@ def canary(tmp_path, monkeypatch):
 @pytest.fixture
 def little_memory():
     """Allow little more memory than there is already."""
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("how much memory is used is not told here")
     with open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)

@@ -1,4 +1,4 @@
-"""``blocks-checkpoint``: look into checkpoints, and convert those of Blocks."""
+"""``blocks-checkpoint``: look into checkpoints, tidy up, and convert those of Blocks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ..errors import CheckpointError
 from ..version import __version__
 from .convert import convert
 from .errors import describe_error, one_line_errors, one_line_warnings
+from .listing import ls
+from .pruning import prune
 from .summary import summarize
 from .tables import make_console, print_summary
 from .text import one_line
@@ -31,10 +33,12 @@ LARGE_FILE_BYTES = 256 * 1024 * 1024
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="blocks-checkpoint", message="%(prog)s %(version)s")
 def main() -> None:
-    """Look into checkpoints, and convert old ones. Nothing in them is run."""
+    """Look into checkpoints, tidy up, convert old ones. Nothing in them is run."""
 
 
 main.add_command(convert)
+main.add_command(ls)
+main.add_command(prune)
 
 
 @main.command()

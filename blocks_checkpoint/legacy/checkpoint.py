@@ -258,7 +258,7 @@ class LegacyCheckpoint:
         A tar archive has none for its pickles; that the log can be read is
         all that is checked of them.
         """
-        damage = list(self._source.verify(progress or (lambda count: None)))
+        damage = list(self._source.arrays.verify(progress or (lambda count: None)))
         try:
             self.log()
         except (DamagedCheckpoint, HostileCheckpoint) as error:
@@ -284,17 +284,17 @@ class LegacyCheckpoint:
         self.close()
 
     def _read_stored(self, stored: str) -> Array:
-        arrays = self._source.arrays
-        if arrays is None:
-            raise LoadError(f"there is no array {stored!r} in it", path=self.path)
-        return arrays.read_array(self._source.stored.get(stored, stored))
+        member = self._source.stored.get(stored, stored)
+        try:
+            return self._source.arrays.read_array(member)
+        except KeyError as error:
+            raise LoadError(f"there is no array {stored!r} in it", path=self.path) from error
 
     def _rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
-        arrays = self._source.arrays
-        for name, stored in self._names.stored.items() if arrays is not None else ():
+        for name, stored in self._names.stored.items():
             member = self._source.stored.get(stored, stored)
-            dtype, shape, fortran_order = arrays.header(member)
+            dtype, shape, fortran_order = self._source.arrays.header(member)
             rows.append(
                 {
                     "name": name,
@@ -314,12 +314,14 @@ class LegacyCheckpoint:
         # The parameters of a file are there for the taking, whatever its
         # pickles are like.
         try:
-            status = self.log().status
+            status = getattr(self.log(), "status", None)
         except CheckpointError:
+            return {}
+        if not isinstance(status, dict):
             return {}
         return {
             str(key): value
-            for key, value in dict(status).items()
+            for key, value in status.items()
             if isinstance(value, (bool, int, float, str, type(None)))
             or (isinstance(value, list) and all(isinstance(item, int) for item in value))
         }

@@ -7,10 +7,9 @@ import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..diagnosis import MAIN_MODULES
 from ..errors import CheckpointError, LoadError
-from ..loading import import_global
 from ..main_module import MainModule
+from ..zip_unpickler import present_module
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 __all__ = ["unpickle_with_blocks"]
+
+#: The second is what the script is called in the processes it starts.
+MAIN_MODULES = ("__main__", "__mp_main__")
 
 
 def unpickle_with_blocks(
@@ -76,10 +78,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module in MAIN_MODULES:
             return self._main_module.find(name)
-        # Names of Python 2 are translated by the standard unpickler only.
-        if module in ("__builtin__", "copy_reg"):
-            return super().find_class(module, name)
-        return import_global(module, name)
+        return super().find_class(present_module(module), name)
 
     def persistent_load(self, identity: Any) -> Any:
         if identity not in self._arrays:

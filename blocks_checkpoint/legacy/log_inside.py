@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import CheckpointWarning, LoadError
 from ..inert_unpickler import Inert, inert_values, load_inert
 from ..miniblocks.log import TrainingLog
+from ..vocabulary import shortened
 
 __all__ = ["find_log"]
 
@@ -60,9 +61,9 @@ def _why_not(root: Any, log: Any) -> str:
     if log is None or log is root:
         return f"what was pickled is a {what[:200]}, which has no log"
     if isinstance(log, Inert) and log.class_name == _SQLITE_LOG:
-        database = log.attributes.get("database")
+        database = shortened(log.attributes.get("database"), 200)
         return (
-            f"the records of the log are in the SQLite database {database!r:.200}, not in this "
+            f"the records of the log are in the SQLite database {database}, not in this "
             "file. Read them there, from the tables 'entries' and 'status'"
         )
     what = log.class_name if isinstance(log, Inert) else type(log).__name__

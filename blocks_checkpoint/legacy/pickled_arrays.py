@@ -51,7 +51,13 @@ class PickledArrays:
     @cached_property
     def _variables(self) -> dict[str, Inert]:
         root = load_inert(self._read(), path=self._path, member=self._member)
-        found = [thing for thing in _everything(root) if _value(thing) is not None]
+        # A compiled function may have clones of a variable; they have its value.
+        by_value: dict[int, Inert] = {}
+        for thing in _everything(root):
+            value = _value(thing)
+            if value is not None:
+                by_value.setdefault(id(value), thing)
+        found = list(by_value.values())
         return dict(zip(numbered([_name(variable) for variable in found]), found))
 
     def __iter__(self) -> Iterator[str]:

@@ -7,13 +7,12 @@ name that they have in a checkpoint of today.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from typing import BinaryIO, cast
 
-from ..archive import Damage
 from ..errors import DamagedCheckpoint, HostileCheckpoint, LoadError
 from ..format import ITERATION_STATE, LOG, MAIN
 from .names import Names, delimiter_of, read_names
@@ -67,7 +66,7 @@ class Source:
         For people.
     path : str or None
         For messages.
-    arrays : ZipMembers, PickledArrays or None
+    arrays : ZipMembers or PickledArrays
         What the arrays are in.
     stored : dict of str to str
         From the name of an array in the file to its member of that archive.
@@ -87,7 +86,7 @@ class Source:
     kind: str
     written_by: str
     path: str | None
-    arrays: ZipMembers | PickledArrays | None = None
+    arrays: ZipMembers | PickledArrays
     stored: dict[str, str] = field(default_factory=dict)
     pickles: dict[str, Pickled] = field(default_factory=dict)
     saved_at: str | None = None
@@ -114,11 +113,6 @@ class Source:
 
     def _names_in_main(self, candidates: Iterable[str]) -> set[str]:
         return names_in_pickle(self.pickles[MAIN].read(), candidates)
-
-    def verify(self, count: Callable[[int], object]) -> Iterator[Damage]:
-        """Yield what is wrong with the arrays; call ``count`` with bytes done."""
-        if self.arrays is not None:
-            yield from self.arrays.verify(count)
 
     def close(self) -> None:
         """Close what was opened for it."""
@@ -173,8 +167,14 @@ def open_tar(file: BinaryIO, path: str | None) -> Source | None:
     infos = dict(members.infos)
     if TAR_PARAMETERS not in infos and TAR_MAIN not in infos:
         return None
-    source = Source("tar", "Blocks after 0.2 (February 2016 on)", path, delimiter="|")
-    source.saved_at = _iso(max(info.mtime for info in infos.values()))
+    source = Source(
+        "tar",
+        "Blocks after 0.2 (February 2016 on)",
+        path,
+        arrays=PickledArrays(partial(members.read, TAR_MAIN), path, MAIN),
+        saved_at=_iso(max(info.mtime for info in infos.values())),
+        delimiter="|",
+    )
     if infos.pop(TAR_PARAMETERS, None) is not None:
         npz = open_npz(
             cast(BinaryIO, members.open(TAR_PARAMETERS)), path, prefix=f"{TAR_PARAMETERS}/"
@@ -183,8 +183,6 @@ def open_tar(file: BinaryIO, path: str | None) -> Source | None:
     for name, info in infos.items():
         known_as = MAIN if name == TAR_MAIN else name
         source.pickles[known_as] = Pickled(info.size, partial(members.read, name))
-    if source.arrays is None:
-        source.arrays = PickledArrays(source.pickles[MAIN].read, path, MAIN)
     return source
 
 

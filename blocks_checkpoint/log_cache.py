@@ -1,0 +1,320 @@
+"""The pickle of a log, of which most was pickled before.
+
+A run of a million iterations has a log of a million rows, and all but the
+last few are as they were when the log was saved last. Their bytes are carried
+over. What is written is an ordinary pickle of the log all the same, and
+loading it gives what plain pickling would have given.
+
+Why nothing stale is written
+----------------------------
+A row is carried over only if it was *final* when it was pickled and has been
+out of reach since:
+
+1. everything in it was of a type whose values cannot change (numbers, text,
+   ``None``, tuples of such), or an array that only the row referred to;
+2. nothing but the log referred to the row, by its reference count;
+3. the log, which is watched (:meth:`.TrainingLog.watch`), has not given out
+   the row since then, nor been given another one in its place. Whoever wants
+   to change a row has to get hold of it first, and there is no other way to
+   it. Whether he does change it is not asked: the row is pickled anew.
+
+What is not final is pickled anew each time, in the ordinary way, after its
+place among the others. So is everything where one of these cannot be known:
+logs of another class (Blocks' own does not say who took a row), or of an
+interpreter that does not count references. ``dict.values(log)`` and its like,
+which go past the log's own methods to those of its base class, are not
+noticed; a program that changes rows by them must not keep a cache.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from .miniblocks.log import RowWatch, TrainingLog
+from .row_pickler import Piece, RowPickler, are_supported
+
+__all__ = ["LogCache"]
+
+# So many rows are pickled anew if one of them is no longer as it was.
+_ROWS = 8192
+# Rows that were not final, so many times in a row, are not asked again.
+_ATTEMPTS = 3
+# A longer run of rows that are not final is not looked through again.
+_FEW = 240
+
+_PROLOGUE = pickle.PROTO + b"\x04"
+
+
+class Pickler(Protocol):
+    """What is used of :class:`.ZipPickler`."""
+
+    def dump(self, thing: Any) -> bytes:
+        """Pickle one object, as the next of a chain."""
+
+    def note_exports(self, exports: Sequence[Any]) -> bytes:
+        """Enter objects into the memo."""
+
+
+@dataclass
+class _Run:
+    """Rows that stand one after another in the log.
+
+    Attributes
+    ----------
+    times : list
+        The keys themselves.
+    piece : Piece or None
+        None if the rows are not final.
+    attempts : int
+        How often they were found not to be.
+    """
+
+    times: list[Any]
+    piece: Piece | None
+    attempts: int = 0
+
+
+class LogCache:
+    """Pickles one log again and again.
+
+    Pickles without what it remembers.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+    def dump(self, log: Any, pickler: Pickler) -> list[bytes]:
+        """Pickle a log.
+
+        Parameters
+        ----------
+        log : TrainingLog
+            Of Blocks or of miniblocks; others are pickled in the plain way.
+        pickler : ZipPickler
+            New, and without a ``persistent_id`` of the user's.
+
+        Returns
+        -------
+        list of bytes
+            One pickle, in pieces.
+        """
+        if not _is_supported(log, pickler):
+            return [pickler.dump(log)]
+        runs = self._update(log)
+        assert runs is not None
+        return _joined(_assemble(log, runs, pickler))
+
+    def changeable(self, log: Any) -> list[int] | None:
+        """List the rows that are not known to be final.
+
+        The others refer to nothing that anything else may refer to, and
+        nothing else refers to them.
+
+        Returns
+        -------
+        list of int or None
+            Times; None if nothing is known.
+        """
+        watch = self._watch
+        if self._log is not log or watch is None or watch.lost_rows:
+            return None
+        loose = [time for run in self._runs if run.piece is None for time in run.times]
+        times = dict.fromkeys([*loose, *_last_keys(log, len(log) - self._count), *watch.touched])
+        return [time for time in times if time in log]
+
+    def _forget(self) -> None:
+        self._log: Any = None
+        self._watch: RowWatch | None = None
+        self._unwatch: Any = None
+        self._runs: list[_Run] = []
+        self._count = 0
+
+    def _update(self, log: Any) -> list[_Run]:
+        if not isinstance(log, TrainingLog) or not hasattr(log, "_watches"):
+            return _new_runs(log, list(dict.keys(log)), RowPickler())
+        if self._log is not log:
+            self._follow(log)
+        watch = self._watch
+        assert watch is not None
+        touched = set(watch.touched)
+        # From here on: what happens to a row while it is looked at is noted.
+        watch.touched.difference_update(touched)
+        if watch.lost_rows or len(log) < self._count:
+            watch.lost_rows = False
+            self._runs, self._count = [], 0
+        try:
+            self._bring_up_to_date(log, touched)
+        except BaseException:
+            self._runs, self._count = [], 0
+            raise
+        return self._runs
+
+    def _follow(self, log: TrainingLog) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._forget()
+        self._log = log
+        self._watch = log.watch()
+        # The log may well outlive the cache.
+        self._unwatch = weakref.finalize(self, log.unwatch, self._watch)
+        self._unwatch.atexit = False
+
+    def _bring_up_to_date(self, log: TrainingLog, touched: set[int]) -> None:
+        pickler = RowPickler()
+        new = _last_keys(log, len(log) - self._count)
+        runs = self._runs
+        stale = self._stale(touched.difference(new))
+        if stale is None:
+            runs, stale, new = [], set(), list(dict.keys(log))
+        updated: list[_Run] = []
+        for index, run in enumerate(runs):
+            again = index in stale or (
+                run.piece is None and run.attempts < _ATTEMPTS and len(run.times) <= _FEW
+            )
+            if not again:
+                updated.append(run)
+                continue
+            attempts = 0 if index in stale else run.attempts
+            for part in _new_runs(log, run.times, pickler):
+                part.attempts += attempts
+                updated.append(part)
+        # The last rows were perhaps too few to be left by themselves.
+        while updated and updated[-1].piece and len(updated[-1].times) < _ROWS and new:
+            new = [*updated.pop().times, *new]
+            if len(new) >= _ROWS:
+                break
+        updated += _new_runs(log, new, pickler)
+        self._runs = list(_merged(updated))
+        self._count = sum(len(run.times) for run in self._runs)
+
+    def _stale(self, times: set[int]) -> set[int] | None:
+        """Return the indices of the runs that have rows of these times.
+
+        None if some row is not found.
+        """
+        runs = self._runs
+        firsts = [run.times[0] for run in runs]
+        stale = set()
+        for time in times:
+            index = bisect_right(firsts, time) - 1
+            if index < 0:
+                return None
+            # The rows of most logs are in order. Where they are not, the search
+            # fails, or it finds the row all the same: there is but one of a time.
+            there = runs[index].times
+            place = bisect_right(there, time) - 1
+            if place < 0 or there[place] != time:
+                return None
+            stale.add(index)
+        return stale
+
+
+def _is_supported(log: Any, pickler: Pickler) -> bool:
+    cls = type(log)
+    blocks = sys.modules.get("blocks.log.log")
+    classes = [TrainingLog, getattr(blocks, "TrainingLog", TrainingLog)]
+    return (
+        isinstance(log, dict)
+        and cls.__reduce_ex__ is object.__reduce_ex__
+        and any(cls.__reduce__ is known.__reduce__ for known in classes)
+        and cls not in getattr(pickler, "reducers", ())
+        and len(log) > 0
+        and are_supported()
+        # None leaves no trace in the memo, and tells the protocol.
+        and pickler.dump(None)[1] >= _PROLOGUE[1]
+    )
+
+
+def _last_keys(log: Any, count: int) -> list[Any]:
+    keys = list(islice(dict.__reversed__(log), count))
+    keys.reverse()
+    return keys
+
+
+def _new_runs(log: Any, times: Sequence[Any], pickler: RowPickler) -> list[_Run]:
+    """Pickle rows, as far as they are final."""
+    runs: list[_Run] = []
+    at, size = 0, _ROWS
+    unexamined = 1
+    while at < len(times):
+        some = list(times[at : at + size])
+        rows = [dict.__getitem__(log, time) for time in some]
+        piece = pickler.pickle(some, rows)
+        del rows
+        if piece is not None:
+            runs.append(_Run(some, piece))
+            at += len(some)
+            size, unexamined = min(2 * size, _ROWS), 1
+        elif len(some) > 1:
+            # Some row is not final: go nearer to it.
+            size = max(1, size // 8)
+        else:
+            # Where many are not, looking at each would take longer than pickling it.
+            some = list(times[at : at + unexamined])
+            runs.append(_Run(some, None, 1 if unexamined == 1 else _ATTEMPTS))
+            at += len(some)
+            unexamined = min(2 * unexamined, _ROWS)
+            size = 1
+    return runs
+
+
+def _merged(runs: Iterable[_Run]) -> Iterator[_Run]:
+    """Make one run of neighbours that are alike, if it does not get too long."""
+    last: _Run | None = None
+    for run in runs:
+        if last is None:
+            last = run
+        elif (last.piece is None) == (run.piece is None) and len(last.times) + len(
+            run.times
+        ) <= _ROWS:
+            last = _united(last, run)
+        else:
+            yield last
+            last = run
+    if last is not None:
+        yield last
+
+
+def _united(first: _Run, second: _Run) -> _Run:
+    piece = None
+    if first.piece is not None and second.piece is not None:
+        piece = Piece(
+            first.piece.body + second.piece.body,
+            max(first.piece.memo_size, second.piece.memo_size),
+        )
+    return _Run(
+        first.times + second.times, piece, min(first.attempts, second.attempts)
+    )
+
+
+def _assemble(log: Any, runs: Sequence[_Run], pickler: Pickler) -> Iterator[bytes]:
+    """Yield the pickle of a log in pieces.
+
+    ``pickler`` writes the class, the rows that are not final and the state;
+    its memo holds what these share. It numbers its entries from behind those
+    that the pieces of final rows overwrite.
+    """
+    reserved = max((run.piece.memo_size for run in runs if run.piece), default=0)
+    # The entries must be there: later ones are numbered by how many there are.
+    yield _PROLOGUE + pickle.NONE + pickle.MEMOIZE * reserved + pickle.POP
+    pickler.note_exports([object() for _ in range(reserved)])
+    yield _opcodes(pickler.dump(type(log)), pickle.EMPTY_TUPLE)
+    pickler.note_exports([log])
+    yield pickle.REDUCE + pickle.MEMOIZE
+    for run in runs:
+        if run.piece is not None:
+            yield run.piece.body
+        else:
+            yield from _loose_rows(log, run.times, pickler)
+    yield _opcodes(pickler.dump(vars(log)), pickle.BUILD)
+    yield pickle.STOP
