@@ -8,6 +8,7 @@ from typing import Any
 
 from .format import ITERATION_STATE, LOG
 from .naming import is_statistic
+from .reachable import known_variables
 from .resumption import limits_of
 
 __all__ = ["Contents"]

@@ -28,6 +28,8 @@ def cure_for(thing: Any, error: Exception) -> str:
     """Say what to do about an object for which a pickler gave an error."""
     if isinstance(error, RecursionError):
         return "A __getattr__ must raise AttributeError for names that begin with two underscores"
+    if isinstance(error, OverflowError):
+        return "Or keep it as a NumPy array, which is stored outside of the pickle"
     # Asking ``isinstance`` would ask a weak proxy for what it stands for.
     cls = type(thing)
     if cls is types.FunctionType:

@@ -13,10 +13,11 @@ import io
 import pickle
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["DeepPickler", "with_deep_stack"]
+__all__ = ["DeepPickler", "is_endless", "with_deep_stack"]
 
 T = TypeVar("T")
 
@@ -83,6 +84,12 @@ def with_deep_stack(function: Callable[[], T]) -> T:
     if not succeeded:
         raise result
     return result  # type: ignore[no-any-return]
+
+
+def is_endless(error: RecursionError) -> bool:
+    """Tell whether a method that calls itself is to blame, so that no stack would do."""
+    called = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)][-100:]
+    return sum(name in ("__getattr__", "__getattribute__") for name in called) > 50
 
 
 class DeepPickler(pickle._Pickler):  # type: ignore[name-defined,misc]

@@ -32,6 +32,10 @@ Child = tuple[str, Any]
 #: make new ones whenever they are asked (seconds).
 SEARCH_SECONDS = 60.0
 
+#: Pickle protocols below 4 write down sizes in four bytes.
+MAX_PIECE_BYTES = 0xFFFFFFFF
+
+_SIZED = (bytes, bytearray, str)
 _ATOMIC = frozenset(
     [type(None), bool, int, float, complex, str, bytes, bytearray, type(...), type(NotImplemented)]
 )
@@ -226,8 +230,17 @@ class Walker:
                 error = failure
             yield place, error
             for label, child in children:
-                if type(child) not in _ATOMIC:
+                cls = type(child)
+                if cls not in _ATOMIC:
                     waiting.append(_Place(child, label, place))
+                elif self._protocol < 4 and cls in _SIZED and len(child) > MAX_PIECE_BYTES:
+                    yield _Place(child, label, place), self._too_large(child)
+
+    def _too_large(self, piece: Any) -> Exception:
+        return OverflowError(
+            f"it has {len(piece)} bytes, and pickle protocol {self._protocol} holds "
+            f"{MAX_PIECE_BYTES} in one piece at most; ask for protocol 4 or 5"
+        )
 
     def _look_at(self, thing: Any, children: list[Child]) -> Exception | None:
         cls = type(thing)
@@ -308,8 +321,7 @@ def _is_global(function: Any) -> bool:
 
 
 def _indexed(elements: Iterable[Any]) -> Iterator[Child]:
-    for index, element in enumerate(elements):
-        yield f"[{index}]", element
+    return ((f"[{index}]", element) for index, element in enumerate(elements))
 
 
 def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[Child]:
@@ -324,10 +336,8 @@ def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[Child]:
 
 def _attributes(state: Mapping[Any, Any]) -> Iterator[Child]:
     for name, value in state.items():
-        if isinstance(name, str) and name.isidentifier():
-            yield f".{name}", value
-        else:
-            yield f".__dict__[{name!r}]", value
+        is_plain = type(name) is str and name.isidentifier()
+        yield f".{name}" if is_plain else f".__dict__[{name!r}]", value
 
 
 def check_importable(thing: Any, name: str | None = None) -> None:

@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
@@ -98,7 +99,10 @@ class Engine:
             streams = importlib.import_module("theano.tensor.shared_randomstreams")
             return streams.RandomStreams(seed)
         utils = importlib.import_module(f"{self.name}.tensor.random.utils")
-        return utils.RandomStream(seed)
+        with warnings.catch_warnings():
+            # What PyTensor has in its place begins with version 3.
+            warnings.simplefilter("ignore", FutureWarning)
+            return utils.RandomStream(seed)
 
 
 def _graph_module(name: str) -> ModuleType:

@@ -13,6 +13,7 @@ from typing import Any
 
 from .candidates import open_newest
 from .contents import Contents
+from .deferral import after_all_extensions
 from .errors import CheckpointError, SaveError
 from .extension_base import SimpleExtension
 from .main_module import script_of
@@ -65,8 +66,9 @@ class Checkpoint(SimpleExtension):
     saved to, with ``None`` for a save that failed; why it did is then the
     record ``save_error``.
 
-    Put it last among the extensions: those behind it have not yet seen the
-    event after which the state is saved.
+    A save waits until the last extension has seen the event, so that it does
+    not matter where among them this one stands. If one behind it fails, the
+    event is not saved.
 
     Parameters
     ----------
@@ -160,7 +162,12 @@ class Checkpoint(SimpleExtension):
         ):
             # Blocks has a name for this event, and never fires it.
             super().dispatch("on_interrupt")
-        super().dispatch(callback_name, *args)
+        after_all_extensions(
+            self.main_loop,
+            self,
+            callback_name,
+            lambda: super(Checkpoint, self).dispatch(callback_name, *args),
+        )
 
     def do(self, which_callback: Any, *args: Any) -> None:
         """Save.

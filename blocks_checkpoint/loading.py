@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .deep import with_deep_stack
+from .deep import is_endless, with_deep_stack
 from .devices import from_numpy
 from .engines import loaded_versions
 from .errors import CheckpointError, DamagedCheckpoint, LoadError
@@ -212,7 +212,9 @@ class LoadingSession:
         try:
             try:
                 return load()
-            except RecursionError:
+            except RecursionError as error:
+                if is_endless(error):
+                    raise
                 # Rebuilding a graph may recurse as deeply as pickling it.
                 for known in (self._arrays, self._device_arrays, self._objects):
                     known.clear()

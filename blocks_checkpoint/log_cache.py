@@ -34,7 +34,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Protocol
 
 from .miniblocks.log import RowWatch, TrainingLog
@@ -49,7 +49,11 @@ _ATTEMPTS = 3
 # A longer run of rows that are not final is not looked through again.
 _FEW = 240
 
+# A pickle to be joined with others is at least so long (bytes).
+_LARGE = 1 << 14
+
 _PROLOGUE = pickle.PROTO + b"\x04"
+_FRAME_BYTES = 9
 
 
 class Pickler(Protocol):
@@ -58,7 +62,7 @@ class Pickler(Protocol):
     def dump(self, thing: Any) -> bytes:
         """Pickle one object, as the next of a chain."""
 
-    def note_exports(self, exports: Sequence[Any]) -> bytes:
+    def remember(self, things: Sequence[Any]) -> None:
         """Enter objects into the memo."""
 
 
@@ -111,8 +115,8 @@ class LogCache:
         if not _is_supported(log, pickler):
             return [pickler.dump(log)]
         runs = self._update(log)
-        assert runs is not None
-        return _joined(_assemble(log, runs, pickler))
+        pieces = list(_assemble(log, runs, pickler))
+        return _joined(pieces)
 
     def changeable(self, log: Any) -> list[int] | None:
         """List the rows that are not known to be final.
@@ -141,7 +145,7 @@ class LogCache:
 
     def _update(self, log: Any) -> list[_Run]:
         if not isinstance(log, TrainingLog) or not hasattr(log, "_watches"):
-            return _new_runs(log, list(dict.keys(log)), RowPickler())
+            return list(_merged(_new_runs(log, list(dict.keys(log)), RowPickler())))
         if self._log is not log:
             self._follow(log)
         watch = self._watch
@@ -188,11 +192,8 @@ class LogCache:
             for part in _new_runs(log, run.times, pickler):
                 part.attempts += attempts
                 updated.append(part)
-        # The last rows were perhaps too few to be left by themselves.
-        while updated and updated[-1].piece and len(updated[-1].times) < _ROWS and new:
-            new = [*updated.pop().times, *new]
-            if len(new) >= _ROWS:
-                break
+        if new and updated and updated[-1].piece and len(updated[-1].times) < _ROWS:
+            new = updated.pop().times + new
         updated += _new_runs(log, new, pickler)
         self._runs = list(_merged(updated))
         self._count = sum(len(run.times) for run in self._runs)
@@ -241,31 +242,31 @@ def _last_keys(log: Any, count: int) -> list[Any]:
     return keys
 
 
-def _new_runs(log: Any, times: Sequence[Any], pickler: RowPickler) -> list[_Run]:
+def _rows(log: Any, times: Sequence[Any]) -> list[Any]:
+    return list(map(dict.__getitem__, repeat(log), times))
+
+
+def _new_runs(log: Any, times: Sequence[Any], pickler: RowPickler) -> Iterator[_Run]:
     """Pickle rows, as far as they are final."""
-    runs: list[_Run] = []
-    at, size = 0, _ROWS
-    unexamined = 1
+    at = 0
+    passed_over = 1
     while at < len(times):
-        some = list(times[at : at + size])
-        rows = [dict.__getitem__(log, time) for time in some]
-        piece = pickler.pickle(some, rows)
-        del rows
-        if piece is not None:
-            runs.append(_Run(some, piece))
-            at += len(some)
-            size, unexamined = min(2 * size, _ROWS), 1
-        elif len(some) > 1:
-            # Some row is not final: go nearer to it.
-            size = max(1, size // 8)
-        else:
-            # Where many are not, looking at each would take longer than pickling it.
-            some = list(times[at : at + unexamined])
-            runs.append(_Run(some, None, 1 if unexamined == 1 else _ATTEMPTS))
-            at += len(some)
-            unexamined = min(2 * unexamined, _ROWS)
-            size = 1
-    return runs
+        some = times[at : at + _ROWS]
+        loose = 0
+        for count, piece in pickler.pickle(some, _rows(log, some)):
+            yield _Run(times[at : at + count], piece, 0 if piece else 1)
+            at += count
+            loose += 0 if piece else count
+        if loose <= len(some) // 2:
+            passed_over = 1
+            continue
+        # Where most are not final, looking at each would take longer than
+        # pickling it.
+        some = times[at : at + passed_over * _ROWS]
+        if some:
+            yield _Run(some, None, _ATTEMPTS)
+        at += len(some)
+        passed_over *= 2
 
 
 def _merged(runs: Iterable[_Run]) -> Iterator[_Run]:
@@ -305,16 +306,51 @@ def _assemble(log: Any, runs: Sequence[_Run], pickler: Pickler) -> Iterator[byte
     that the pieces of final rows overwrite.
     """
     reserved = max((run.piece.memo_size for run in runs if run.piece), default=0)
-    # The entries must be there: later ones are numbered by how many there are.
-    yield _PROLOGUE + pickle.NONE + pickle.MEMOIZE * reserved + pickle.POP
-    pickler.note_exports([object() for _ in range(reserved)])
-    yield _opcodes(pickler.dump(type(log)), pickle.EMPTY_TUPLE)
-    pickler.note_exports([log])
+    pickler.remember([object() for _ in range(reserved)])
+    pickled = pickler.dump(type(log))
+    yield pickled[: len(_PROLOGUE)]
+    # Entries are numbered by how many there are: these have to be there.
+    yield pickle.NONE + pickle.MEMOIZE * reserved + pickle.POP
+    yield _but_for_the_end(pickled, pickle.EMPTY_TUPLE)
+    pickler.remember([log])
     yield pickle.REDUCE + pickle.MEMOIZE
     for run in runs:
         if run.piece is not None:
             yield run.piece.body
         else:
-            yield from _loose_rows(log, run.times, pickler)
-    yield _opcodes(pickler.dump(vars(log)), pickle.BUILD)
+            rows = dict(zip(run.times, _rows(log, run.times)))
+            yield from _items(pickler.dump(rows))
+    yield _but_for_the_end(pickler.dump(vars(log)), pickle.BUILD)
     yield pickle.STOP
+
+
+def _but_for_the_end(pickled: bytes, opcode: bytes) -> bytes:
+    """Return a pickle without its beginning, and with an opcode in place of ``STOP``."""
+    # One for one: that byte belongs to a frame of a given length.
+    return pickled[len(_PROLOGUE) : -1] + opcode
+
+
+def _items(pickled: bytes) -> Iterator[bytes]:
+    """Yield what sets the items of a pickled dictionary, in whatever is on the stack."""
+    at = len(_PROLOGUE)
+    if pickled[at : at + 1] == pickle.FRAME:
+        at += _FRAME_BYTES
+    assert pickled[at : at + 1] == pickle.EMPTY_DICT
+    # In place of the dictionary, something that was put onto the stack for
+    # this purpose is taken from it; the memo entry made next is another one of
+    # the log. In place of the end, something is left there.
+    yield pickle.NONE + pickled[len(_PROLOGUE) : at] + pickle.POP
+    yield pickled[at + 1 : -1] + pickle.NONE + pickle.POP
+
+
+def _joined(pieces: Sequence[bytes]) -> list[bytes]:
+    """Join pieces, but for those that are too large to be copied for nothing."""
+    joined: list[bytes] = []
+    small: list[bytes] = []
+    for piece in pieces:
+        if len(piece) < _LARGE:
+            small.append(piece)
+            continue
+        joined += [b"".join(small), piece]
+        small = []
+    return [*joined, b"".join(small)]

@@ -242,7 +242,8 @@ class MainModule:
         if missing:
             script = needs.get("script")
             there = f"the script {script}" if script else "an interpreter, without a script"
-            here = f"{main} does not have them" if main else "this process does not have them"
+            given = getattr(main, "__file__", None) or main
+            here = f"{given or 'this process'} does not have them"
             raise MainModuleError(
                 f"the main loop needs {', '.join(missing)} of the main module of the process "
                 f"that saved it, {there}; {here}. Either call continue_training from that "

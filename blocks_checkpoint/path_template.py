@@ -11,7 +11,6 @@ import difflib
 import hashlib
 import os
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -260,9 +259,8 @@ def _escaped(value: str) -> str:
     """Write what is no part of a file name, on some system, as ``%2F``."""
     return "".join(
         "".join(f"%{octet:02X}" for octet in character.encode("utf-8", "surrogatepass"))
-        # Categories Cc, Cf, Cs, Co, Cn: control and direction marks, lone
-        # surrogates, characters without a meaning.
-        if character in _FORBIDDEN or unicodedata.category(character).startswith("C")
+        # Control and direction marks, lone surrogates, spaces that look like others.
+        if character in _FORBIDDEN or not character.isprintable()
         else character
         for character in value
     )

@@ -102,7 +102,7 @@ class PickleMachine:
 
     def _run(self) -> Any:
         # One loop, with the opcodes that training logs are made of written out
-        # in the order of their number there; the others are methods.
+        # in the order of their number there; the others are functions.
         state = self._state
         data, size = state.data, state.size
         vocabulary = state.vocabulary
@@ -112,7 +112,6 @@ class PickleMachine:
         push, pop = stack.append, stack.pop
         replaced = vocabulary.replaced
         rare = OPCODES
-        unpack_double = _DOUBLE.unpack_from
         at = state.position
         try:
             while at < size:
@@ -121,12 +120,8 @@ class PickleMachine:
                 if code == _BINGET:
                     push(memo[data[at]])
                     at += 1
-                    # A name and a number: what the rows of a log are made of.
-                    if data[at] == _BINFLOAT:
-                        push(unpack_double(data, at + 1)[0])
-                        at += 9
                 elif code == _BINFLOAT:
-                    push(unpack_double(data, at)[0])
+                    push(_DOUBLE.unpack_from(data, at)[0])
                     at += 8
                 elif code == _MEMOIZE:
                     if isinstance(stack[-1], replaced):
@@ -144,11 +139,7 @@ class PickleMachine:
                     del stack[mark:]
                     state.set_items(stack[-1], items)
                 elif code == _EMPTY_DICT:
-                    row: dict[Any, Any] = {}
-                    push(row)
-                    if data[at] == _MEMOIZE:
-                        memo[len(memo)] = row
-                        at += 1
+                    push({})
                 elif code == _BININT:
                     push(_INT.unpack_from(data, at)[0])
                     at += 4

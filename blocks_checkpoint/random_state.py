@@ -14,7 +14,7 @@ import numpy as np
 
 from .errors import DamagedCheckpoint
 
-__all__ = ["capture", "restore"]
+__all__ = ["capture", "from_json", "restore", "to_json"]
 
 #: What the states of NumPy's bit generators are made of.
 _WORDS = ("<u4", "<u8", ">u4", ">u8")
@@ -27,7 +27,7 @@ def capture() -> bytes:
     version, words, gauss = random.getstate()
     state = {
         "random": [version, list(words), gauss],
-        "numpy.random": _to_json(np.random.get_state(legacy=False)),
+        "numpy.random": to_json(np.random.get_state(legacy=False)),
     }
     return json.dumps(state).encode()
 
@@ -45,22 +45,24 @@ def restore(encoded: bytes) -> None:
         state = json.loads(encoded)
         version, words, gauss = state["random"]
         random.setstate((version, tuple(words), gauss))
-        np.random.set_state(_from_json(state["numpy.random"]))
+        np.random.set_state(from_json(state["numpy.random"]))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise DamagedCheckpoint(
             f"this is not the state of random generators: {error}", member="random_state"
         ) from error
 
 
-def _to_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Return the state of a bit generator as JSON can hold it."""
     if isinstance(value, dict):
-        return {key: _to_json(item) for key, item in value.items()}
+        return {key: to_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return {"dtype": value.dtype.str, "values": value.tolist()}
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _from_json(value: Any) -> Any:
+def from_json(value: Any) -> Any:
+    """Return the state of a bit generator that :func:`to_json` made JSON of."""
     if isinstance(value, dict):
         if set(value) == {"dtype", "values"}:
             if value["dtype"] not in _WORDS:
@@ -69,5 +71,5 @@ def _from_json(value: Any) -> Any:
         for name, last in _LAST_POSITIONS.items():
             if name in value and not 0 <= value[name] <= last:
                 raise ValueError(f"its position {value[name]} is beyond the state")
-        return {key: _from_json(item) for key, item in value.items()}
+        return {key: from_json(item) for key, item in value.items()}
     return value

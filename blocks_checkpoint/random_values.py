@@ -14,7 +14,7 @@ from .allowance import Allowance
 from .plain_values import Maker, Name
 from .vocabulary import shortened
 
-__all__ = ["MAKERS", "NAMES", "PendingGenerator"]
+__all__ = ["MAKERS", "NAMES", "PendingGenerator", "checked"]
 
 _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 #: A seed is mixed at the speed of Python.
@@ -56,11 +56,12 @@ def _bit_generator(name: Any, state: Any, seed: Any = None) -> Any:
     if type(name) is not str or name not in _CLASSES:
         raise TypeError(f"this NumPy has no bit generator {shortened(name)}")
     generator = _CLASSES[name](seed if isinstance(seed, np.random.SeedSequence) else 0)
-    generator.state = _checked(state)
+    generator.state = checked(state)
     return generator
 
 
-def _checked(state: Any) -> dict[str, Any]:
+def checked(state: Any) -> dict[str, Any]:
+    """Return the state of a bit generator, or raise an error if it is not one."""
     if type(state) is not dict:
         raise TypeError("the state of a generator is no dictionary")
     kind, words = state["bit_generator"], state["state"]
@@ -97,7 +98,7 @@ def _random_state(bits: Any, state: Any) -> np.random.RandomState:
         kind, key, position, has_gauss, gauss = state
         words = {"key": key, "pos": position}
         state = {"bit_generator": kind, "state": words, "has_gauss": has_gauss, "gauss": gauss}
-    state = _checked(state)
+    state = checked(state)
     if state["bit_generator"] != "MT19937":
         raise ValueError("a RandomState of another bit generator than its own")
     if not isinstance(bits, np.random.MT19937):

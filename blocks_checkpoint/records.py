@@ -55,13 +55,18 @@ class LastRecords:
             self._seen = max(0, done - LOOK_BACK_ITERATIONS)
         # The row seen last may have got more since.
         for iteration in range(self._seen, done + 1):
-            self._values.update(_plain_row(log, iteration))
+            # ``get`` makes no row where there is none, unlike square brackets.
+            row = log.get(iteration)
+            if row:
+                self._values.update(_plain_values(row, row))
         missing = set(names) - set(self._values) - self._absent
         for iteration in range(done, -1, -1) if missing else ():
-            row = _plain_row(log, iteration)
-            for name in missing & set(row):
-                self._values[name] = row[name]
-            missing -= set(row)
+            row = log.get(iteration)
+            if not row or missing.isdisjoint(row):
+                continue
+            found = _plain_values(row, missing.intersection(row))
+            self._values.update(found)
+            missing -= set(found)
             if not missing:
                 break
         self._absent |= missing
@@ -69,17 +74,15 @@ class LastRecords:
         return dict(self._values)
 
 
-def _plain_row(log: Any, iteration: int) -> dict[str, Any]:
-    # ``get`` makes no row where there is none, unlike square brackets.
-    row = log.get(iteration)
-    if not row:
-        return {}
-    pairs = ((name, _plain(value)) for name, value in dict(row).items())
-    return {name: value for name, value in pairs if value is not None and isinstance(name, str)}
+def _plain_values(row: Any, names: Iterable[Any]) -> dict[str, Any]:
+    pairs = [(name, _plain(row[name])) for name in names if isinstance(name, str)]
+    return {name: value for name, value in pairs if value is not None}
 
 
 def _plain(value: Any) -> Any:
     """Return a number or a short text as Python has it, and None for the rest."""
+    if type(value) in (float, int, bool):
+        return value
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, (bool, int, float)):

@@ -15,10 +15,11 @@ import io
 import pickle
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress, count
 from sys import getrefcount
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,20 @@ __all__ = ["Piece", "RowPickler", "are_supported"]
 _PROTOCOL = 3
 # With few rows at a time, nearly all memo entries have numbers of one byte.
 _BATCH = 240
-# What the pickle of a dictionary begins with: protocol, dictionary, memo entry 0.
+# What the pickle of a dictionary begins with.
 _BEGINNING = pickle.PROTO + b"\x03" + pickle.EMPTY_DICT + pickle.BINPUT + b"\x00"
+# After so many rows that only pickling showed not to be final, no more are tried.
+_FAILURES = 16
 # Arrays up to this size (bytes) are carried along; they are in memory twice then.
 _LARGEST_ARRAY = 1 << 12
 
 _ATOMS = frozenset([type(None), bool, int, float, complex, str, bytes])
-_NUMBERS = frozenset(
-    np.dtype(code).type for code in "?bhilqBHILQefdFD" if np.dtype(code).type is not np.void
-)
-# What the pickles of NumPy's numbers and arrays name.
-_MAKERS = frozenset([np.dtype, np.ndarray, *map(type, map(np.dtype, "?bhilqBHILQefdFD"))])
-_MAKER_MODULES = frozenset(["numpy.core.multiarray", "numpy._core.multiarray"])
+# Numbers of NumPy, and arrays of them, by the letters of their types.
+_CODES = "?bhilqBHILQefdFD"
+_NUMBERS = frozenset(np.dtype(code).type for code in _CODES)
+# The other things that the pickles of these name.
+_CLASSES = frozenset([np.dtype, np.ndarray])
+_MODULES = frozenset(["numpy.core.multiarray", "numpy._core.multiarray"])
 
 _probe: dict[int, dict[str, Any]] = {0: {}}
 #: What the interpreter counts for a row that a list and its log refer to.
@@ -82,54 +85,83 @@ class RowPickler:
         self._file = io.BytesIO()
         self._pickler = _FinalPickler(self._file, _PROTOCOL)
 
-    def pickle(self, times: Sequence[int], rows: Sequence[Any]) -> Piece | None:
-        """Pickle rows if all of them are final.
+    def pickle(self, times: Sequence[int], rows: list[Any]) -> Iterator[tuple[int, Piece | None]]:
+        """Pickle rows, as far as they are final.
 
         Parameters
         ----------
         times : sequence of int
         rows : list of dict
-            Nothing but the log and this list may refer to a row.
+            Only the log and this list may refer to a row that is final.
 
-        Returns
-        -------
+        Yields
+        ------
+        int
+            A number of rows; these numbers add up to all.
         Piece or None
-            None if some row is not final.
+            Those rows; None for rows that are not final, or were not looked
+            at because too many of those before were not.
         """
-        if set(map(type, rows)) != {dict} or max(map(getrefcount, rows)) > _LONELY:
-            return None
-        bodies = []
-        memo_size = 0
-        for start in range(0, len(rows), _BATCH):
-            batch = rows[start : start + _BATCH]
-            body = self._batch(times[start : start + _BATCH], batch)
-            if body is None:
-                return None
-            bodies.append(body)
-            memo_size = max(memo_size, _most_memo_entries(body))
-        return Piece(b"".join(bodies), memo_size)
+        begin = 0
+        failures = 0
+        for end in [*_ineligible(rows), len(rows)]:
+            while begin < end and failures <= _FAILURES:
+                piece, done = self._first(times[begin:end], rows[begin:end])
+                if done:
+                    yield done, piece
+                begin += done
+                if begin < end:
+                    failures += 1
+                    yield 1, None
+                    begin += 1
+            rest = min(end + 1, len(rows)) - begin
+            if rest > 0:
+                yield rest, None
+                begin += rest
 
-    def _batch(self, times: Sequence[int], rows: Sequence[dict[str, Any]]) -> bytes | None:
-        # Dictionaries of nothing but numbers and text are not looked at by the
-        # collector of cyclic garbage. They are the most, and this is the
-        # quickest way to know them.
-        tracked = [row for row in rows if gc.is_tracked(row)]
-        if not all(_is_final(value) for row in tracked for value in chain(row, row.values())):
-            return None
-        self._pickler.arrays = arrays = []
+    def _first(self, times: Sequence[int], rows: list[Any]) -> tuple[Piece, int]:
+        """Pickle eligible rows up to the first that turns out not to be final."""
+        bodies: list[bytes] = []
+        done = 0
+        while done < len(rows):
+            batch = rows[done : done + _BATCH]
+            fit = self._leading(times[done : done + _BATCH], batch, bodies)
+            done += fit
+            if fit < len(batch):
+                break
+        return Piece(b"".join(bodies), max(map(_most_memo_entries, bodies), default=0)), done
+
+    def _leading(self, times: Sequence[int], rows: list[Any], bodies: list[bytes]) -> int:
+        """Pickle the first rows, halving them until those that are not final are left."""
+        body = self._all(times, rows)
+        if body is not None:
+            bodies.append(body)
+            return len(rows)
+        middle = len(rows) // 2
+        if not middle:
+            return 0
+        fit = self._leading(times[:middle], rows[:middle], bodies)
+        if fit == middle:
+            fit += self._leading(times[middle:], rows[middle:], bodies)
+        return fit
+
+    def _all(self, times: Sequence[int], rows: list[Any]) -> bytes | None:
+        """Pickle rows, or return None if one of them is not final."""
+        pickler = self._pickler
+        pickler.arrays = arrays = []
         try:
-            self._pickler.dump(dict(zip(times, rows)))
+            pickler.dump(dict(zip(times, rows)))
             pickled = self._file.getvalue()
         except _NotFinal:
             return None
         finally:
-            self._pickler.clear_memo()
+            pickler.clear_memo()
+            pickler.arrays = []
             self._file.seek(0)
             self._file.truncate()
-            self._pickler.arrays = []
-        if not pickled.startswith(_BEGINNING):
-            return None
-        if arrays and (max(map(getrefcount, arrays)) > _LONELY or _are_referred_to_weakly(arrays)):
+        if arrays and (
+            max(map(getrefcount, arrays)) > _LONELY or any(map(weakref.getweakrefcount, arrays))
+        ):
             return None
         return pickled[len(_BEGINNING) : -1]
 
@@ -152,15 +184,21 @@ class _FinalPickler(pickle.Pickler):
             if not _may_be_final(thing):
                 raise _NotFinal
             self.arrays.append(thing)
-        elif not (cls in _NUMBERS or cls in _MAKERS or _is_maker(thing)):
+        elif cls not in _NUMBERS and not _is_named_by_numbers(thing):
             raise _NotFinal
         return NotImplemented
 
 
-def _is_maker(thing: Any) -> bool:
-    if isinstance(thing, type):
-        return thing in _MAKERS
-    return callable(thing) and getattr(thing, "__module__", None) in _MAKER_MODULES
+def _is_named_by_numbers(thing: Any) -> bool:
+    if isinstance(thing, np.dtype):
+        return _is_plain(thing)
+    if isinstance(thing, BuiltinFunctionType):
+        return thing.__module__ in _MODULES
+    return isinstance(thing, type) and thing in _CLASSES
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    return dtype.char in _CODES and dtype.isnative and dtype.metadata is None
 
 
 def _may_be_final(array: Any) -> bool:
@@ -168,14 +206,26 @@ def _may_be_final(array: Any) -> bool:
     return (
         array.base is None
         and array.flags.owndata
-        and type(array.dtype) in _MAKERS
+        and _is_plain(array.dtype)
         and array.nbytes <= _LARGEST_ARRAY
     )
 
 
-def _are_referred_to_weakly(arrays: Sequence[Any]) -> bool:
-    count: Callable[[Any], int] = weakref.getweakrefcount
-    return any(map(count, arrays))
+def _ineligible(rows: list[Any]) -> list[int]:
+    """Return the indices of rows that are found not to be final without pickling them."""
+    found: set[int] = set()
+    if rows and (set(map(type, rows)) != {dict} or max(map(getrefcount, rows)) > _LONELY):
+        found.update(compress(count(), map(_LONELY.__lt__, map(getrefcount, rows))))
+        found.update(index for index, row in enumerate(rows) if type(row) is not dict)
+    # Dictionaries of nothing but numbers and text are not tracked by the
+    # collector of cyclic garbage. That is what most rows are, and this is the
+    # quickest way to know them.
+    for index in compress(count(), map(gc.is_tracked, rows)):
+        if index not in found:
+            row = rows[index]
+            if not all(map(_is_final, chain(row, row.values()))):
+                found.add(index)
+    return sorted(found)
 
 
 def _is_final(value: Any) -> bool:

@@ -128,8 +128,7 @@ class Series:
         except (CheckpointError, OSError) as error:
             logger.warning("left as it is, because it cannot be read: %s", error)
             return None
-        is_ours = entry.series == self.identifier and entry.iteration is not None
-        return entry if is_ours else None
+        return entry if entry.series == self.identifier else None
 
     def manifest_entry(self, policy: Policy | None = None) -> dict[str, Any]:
         """Return what the manifest of the next file says of the series."""

@@ -34,7 +34,13 @@ from .format import (
 from .log_sharing import shared_parts
 from .provenance import plain_status, saved_where, versions
 from .reachable import reachable_variables
-from .zip_pickler import PicklerSettings, ZipPickler, own_value, write_pickles
+from .zip_pickler import (
+    AlreadyPickled,
+    PicklerSettings,
+    ZipPickler,
+    own_value,
+    write_pickles,
+)
 
 __all__ = ["Snapshot", "take_snapshot"]
 
@@ -213,8 +219,7 @@ class _Pickles:
 
     table: ArrayTable
     members: dict[str, bytes] = field(default_factory=dict)
-    exports: int = 0
-    export_bytes: int = 0
+    exports: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def _pickle(
@@ -224,7 +229,7 @@ def _pickle(
     # Whoever has the iteration state has the state of the global generators.
     settings = replace(settings, global_generators_apart=contents.iteration_state is not None)
 
-    def write(deep: bool) -> _Pickles:
+    def write(deep: bool, export_first: bool = False) -> _Pickles:
         nonlocal current
         made = _Pickles((beside or Beside()).new_table())
         table = made.table
@@ -234,17 +239,28 @@ def _pickle(
             current, table.pickle = name, member
             made.members[member] = pickler.dump(thing)
 
+        def dump_in_chain(member: str, thing: Any, name: str) -> None:
+            prologue = b""
+            if parts and not made.exports and (export_first or member == MAIN):
+                prologue = chain.note_exports(parts)
+                made.exports[member] = len(parts), len(prologue)
+            dump(chain, member, thing, name)
+            made.members[member] = prologue + made.members[member]
+
         root = contents.root_name
         by_reference = [] if contents.log is None else [(LOG, contents.log)]
         chain = ZipPickler(table, replace(settings, members=by_reference), deep=deep)
-        if contents.iteration_state is not None:
-            dump(chain, ITERATION_STATE, contents.iteration_state, f"{root}.iteration_state")
-        if contents.main is not None:
-            parts = shared_parts(contents.log)
-            prologue = chain.note_exports(parts) if parts else b""
-            made.exports, made.export_bytes = len(parts), len(prologue)
-            dump(chain, MAIN, contents.main, root)
-            made.members[MAIN] = prologue + made.members[MAIN]
+        parts = shared_parts(contents.log)
+        try:
+            if contents.iteration_state is not None:
+                state = contents.iteration_state
+                dump_in_chain(ITERATION_STATE, state, f"{root}.iteration_state")
+            if contents.main is not None:
+                dump_in_chain(MAIN, contents.main, root)
+        except AlreadyPickled:
+            # The data stream holds a part of the log, which nearly none does:
+            # then its state cannot be loaded without the log.
+            return write(deep, export_first=True)
         if contents.log is not None:
             # After the others: an array that they have, too, stays one array.
             pickler = ZipPickler(table, settings, deep=deep, self_contained=True)
@@ -331,9 +347,10 @@ def _assemble(
         if pool:
             members[member] = content + pool
             described[member]["pool"] = True
+        if member in pickles.exports:
+            exports, export_bytes = pickles.exports[member]
+            described[member].update(exports=exports, export_bytes=export_bytes)
     if MAIN in described:
-        described[MAIN]["exports"] = pickles.exports
-        described[MAIN]["export_bytes"] = pickles.export_bytes
         described[MAIN]["follows"] = [ITERATION_STATE] if ITERATION_STATE in described else []
     if contents.iteration_state is not None:
         members[RANDOM_STATE] = random_state.capture()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from .candidates import candidate_paths
 from .checkpoint_file import CheckpointFile, open_checkpoint
-from .errors import CheckpointError, CheckpointNotFound, NotACheckpoint
+from .errors import CheckpointError, CheckpointNotFound
 from .format import FORMAT
 from .policy_forms import from_plain
 from .retention import Policy, Saved
@@ -18,9 +19,6 @@ from .retention import Policy, Saved
 __all__ = ["Entry", "Survey", "by_iteration", "is_whole", "read_entry", "survey", "targets_of"]
 
 logger = logging.getLogger(__name__)
-
-#: Names that a file which cannot be read is worth a word for.
-_SUFFIXES = (".zip", ".tar")
 
 
 @dataclass(frozen=True)
@@ -165,35 +163,29 @@ class Survey:
 def survey(folder: str | os.PathLike[str]) -> Survey:
     """Look at every checkpoint in a folder, whoever wrote it.
 
-    Files that are something else are passed over, unless they have the name
-    of a checkpoint; so are arrays of Blocks' times, which tell no iteration.
-    Symbolic links are not followed into other folders, and
-    what they point to within this one is listed once, under its own name.
+    What a symbolic link points to is listed once. One that points out of the
+    folder is listed as well, as belonging to no series.
 
     Raises
     ------
     OSError
         The folder cannot be read.
     """
-    entries, unreadable = [], []
     with os.scandir(folder) as listed:
-        found = sorted(listed, key=lambda entry: entry.name)
-    for item in found:
-        if item.name.startswith(".") or item.is_symlink():
-            continue
+        links = [item.path for item in listed if item.is_symlink()]
+    paths = candidate_paths(folder)
+    entries, unreadable = [], []
+    # None: the folder is itself a checkpoint, as the first Blocks made them.
+    for path in [os.fspath(folder)] if paths is None else paths:
         try:
-            entry = read_entry(item.path, old_ones=True)
-            if entry.format == FORMAT or entry.iteration is not None:
-                entries.append(entry)
+            entry = read_entry(path, old_ones=True)
         except CheckpointNotFound:
-            logger.info("%s is gone already", item.path)
-        except NotACheckpoint as error:
-            if item.name.endswith(_SUFFIXES) and not item.is_dir():
-                unreadable.append((item.path, error.message))
+            logger.info("%s is gone already", path)
         except (CheckpointError, OSError) as error:
-            unreadable.append((item.path, getattr(error, "message", str(error))))
-    entries.sort(key=by_iteration)
-    return Survey(entries, unreadable, targets_of(item.path for item in found if item.is_symlink()))
+            unreadable.append((path, getattr(error, "message", str(error))))
+        else:
+            entries.append(replace(entry, series=None) if os.path.islink(path) else entry)
+    return Survey(sorted(entries, key=by_iteration), unreadable, targets_of(links))
 
 
 def by_iteration(entry: Entry) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .array_table import ArrayTable
-from .deep import DeepPickler, with_deep_stack
+from .deep import DeepPickler, is_endless, with_deep_stack
 from .devices import registered_types, to_numpy, type_name
 from .engines import shared_variable_types, stored_value
 from .errors import LoadError, SaveError
@@ -36,6 +36,7 @@ from .foreign_objects import foreign_reducers
 
 __all__ = [
     "DEFAULT_PROTOCOL",
+    "AlreadyPickled",
     "PicklerSettings",
     "ZipPickler",
     "array_reference",
@@ -124,6 +125,10 @@ class PicklerSettings:
             self.protocol = highest
 
 
+class AlreadyPickled(Exception):
+    """What was to be referred to is in the chain of pickles itself."""
+
+
 class ZipPickler:
     """Writes a chain of pickles whose arrays are in an :class:`ArrayTable`.
 
@@ -156,9 +161,9 @@ class ZipPickler:
         self._self_contained = self_contained
         self._buffer = io.BytesIO()
         pickler = DeepPickler if deep else pickle.Pickler
-        self._pickler: Any = pickler(self._buffer, settings.protocol)
         if settings.persistent_id is not None:
-            self._pickler.persistent_id = settings.persistent_id
+            pickler = _with_persistent_id(pickler, settings.persistent_id)
+        self._pickler: Any = pickler(self._buffer, settings.protocol)
         # A plain dict: a ChainMap would cost more than the pickling itself.
         self.reducers: dict[type, Reducer] = {**copyreg.dispatch_table, **dict(self._reducers())}
         self._pickler.dispatch_table = self.reducers
@@ -171,6 +176,13 @@ class ZipPickler:
         self._buffer.seek(0)
         self._buffer.truncate()
         return pickled
+
+    def remember(self, things: Sequence[Any]) -> None:
+        """Let what follows refer to objects as if they had been pickled here."""
+        memo = self._pickler.memo.copy()
+        for thing in things:
+            memo[id(thing)] = (len(memo), thing)
+        self._pickler.memo = memo
 
     def note_exports(self, exports: Sequence[tuple[Any, Any]]) -> bytes:
         """Let what follows refer to objects that are not in the chain.
@@ -188,12 +200,16 @@ class ZipPickler:
             the list of ways, in JSON. The second asks the unpickler for each
             object by its index, and puts it into the memo as if it had been
             pickled here.
+
+        Raises
+        ------
+        AlreadyPickled
+            One of the objects is in the chain.
         """
-        memo = self._pickler.memo.copy()
-        size = len(memo)
-        for index, (_, thing) in enumerate(exports):
-            memo[id(thing)] = (size + index, thing)
-        self._pickler.memo = memo
+        known = self._pickler.memo.copy()
+        if any(id(thing) in known for _, thing in exports):
+            raise AlreadyPickled
+        self.remember([thing for _, thing in exports])
         ways = json.dumps([way for way, _ in exports], default=int).encode()
         asks = b"".join(
             pickle.BININT + struct.pack("<i", index) + pickle.BINPERSID + pickle.MEMOIZE
@@ -247,6 +263,13 @@ class ZipPickler:
             state = {k: v for k, v in reduced[2].items() if k not in HANDLER_ATTRIBUTES}
             reduced = (*reduced[:2], state, *reduced[3:])
         return reduced
+
+
+def _with_persistent_id(pickler: Any, persistent_id: Callable[[Any], Any]) -> Any:
+    # From 3.13 on, the attribute of an instance can no longer be set.
+    return type(
+        "Pickler", (pickler,), {"persistent_id": lambda self, thing: persistent_id(thing)}
+    )
 
 
 def own_value(table: ArrayTable, variable: Any) -> bool:
@@ -324,7 +347,9 @@ def write_pickles(write: Callable[[bool], T]) -> T:
     """
     try:
         return write(False)
-    except RecursionError:
+    except RecursionError as error:
+        if is_endless(error):
+            raise
         logger.info("objects are deeply nested; pickling them again on a larger stack")
     try:
         return with_deep_stack(lambda: write(False))

@@ -6,7 +6,6 @@ saved after; and going on from it leads to the states of a run that nobody
 killed.
 """
 
-import itertools
 import json
 import os
 import random
@@ -15,7 +14,7 @@ import subprocess
 import sys
 
 import pytest
-from drifting import At, make_main_loop, values_of
+from straight import EPOCHS, StraightRun, state_of
 
 from blocks_checkpoint import continue_training, load_main_loop, open_checkpoint
 from blocks_checkpoint.commit import STEPS
@@ -26,12 +25,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cann
 HERE = os.path.dirname(os.path.abspath(__file__))
 PARTIAL = re.compile(r"\.run\.zip\.[0-9]+-[0-9a-f]{16}\.partial")
 KILLED = -9
-#: More than the runs here come to.
-EPOCHS = 10_000
-#: Calls of write in one save.
-MAX_WRITES = 200
 RANDOM_KILLS = 170
-#: A run takes this long to go on from a file and to save a few times, roughly.
+#: Seconds in which a run goes on from a file and saves a few times.
 LONGEST_RUN_SECONDS = 0.2
 
 
@@ -90,40 +85,6 @@ def trainer(tmp_path, server):
     return Trainer(tmp_path, server)
 
 
-class StraightRun:
-    """The states of a run that nobody kills, batch by batch.
-
-    A run goes on where it was left when a later state is asked for.
-    """
-
-    def __init__(self):
-        self._states = [None]
-        self._main_loop = make_main_loop(epochs=EPOCHS)
-        self._main_loop.extensions.append(At(self._note, after_batch=True))
-        self._until = 0
-
-    def _note(self, main_loop):
-        self._states.append(state_of(main_loop))
-        if len(self._states) > self._until:
-            main_loop.log.current_row["training_finish_requested"] = True
-
-    def after(self, batches):
-        """Return the state after so many batches."""
-        if batches >= len(self._states):
-            # What the generators are in between is the affair of others.
-            self._until = batches + 100
-            self._main_loop = make_main_loop(epochs=EPOCHS)
-            self._states = [None]
-            self._main_loop.extensions.append(At(self._note, after_batch=True))
-            self._main_loop.run()
-        return self._states[batches]
-
-
-def state_of(main_loop):
-    values = {name: value.tobytes() for name, value in values_of(main_loop).items()}
-    return values, main_loop.log.current_row["seen"]
-
-
 @pytest.fixture(scope="module")
 def straight_run():
     return StraightRun()
@@ -160,46 +121,48 @@ def test_killed_at_any_step_of_any_save(trainer, straight_run, step, save):
         assert_goes_on(trainer, straight_run)
 
 
-def test_killed_half_way_in_any_call_of_write(trainer, straight_run):
-    writes = 0
-    for number in itertools.count(1):
-        assert trainer.run(step="resolve", save=3) == KILLED
-        done = trainer.iterations_done()
-        # A save that has no such call goes on to the next one.
-        code = trainer.run(write=number, save=2)
-        assert code == KILLED
-        if trainer.iterations_done() != done + 1:
-            break
-        writes = number
-        assert len(trainer.partial_files()) == 1
-        if number == MAX_WRITES:
-            pytest.fail("a save does not end")
-    assert writes
+def test_killed_after_any_number_of_bytes(trainer, straight_run):
+    assert trainer.run(step="resolve", save=2) == KILLED
+    size = trainer.path.stat().st_size
+    for number in [*range(0, size, size // 16), size - 1, size]:
+        assert trainer.run(bytes=number, save=1) == KILLED
+        assert trainer.iterations_done() == 1
+        (name,) = trainer.partial_files()
+        assert (trainer.path.parent / name).stat().st_size == number
     assert_goes_on(trainer, straight_run)
 
 
+def moments(count, seed):
+    """Return when to kill: often at some step of a save, and sometimes whenever it may be."""
+    draw = random.Random(seed)
+    for number in range(count):
+        if number % 5:
+            # Some steps take microseconds, and some milliseconds.
+            yield {"save": draw.randint(1, 3), "seconds": 10 ** draw.uniform(-5, -1.5)}
+        else:
+            yield {"seconds": draw.uniform(0, LONGEST_RUN_SECONDS)}
+
+
 def killed_at_random(trainer, straight_run, kills, seed):
-    """Kill a run as often as that, at random; return how often it was in a save."""
-    moments = random.Random(seed)
+    """Kill a run as often as that, at random; return how often a partial file was left."""
     assert trainer.run(step="resolve", save=2) == KILLED
-    in_a_save = 0
+    left = 0
     done = 1
-    for _ in range(kills):
-        assert trainer.run(seconds=moments.uniform(0, LONGEST_RUN_SECONDS)) == KILLED
+    for moment in moments(kills, seed):
+        assert trainer.run(**moment) == KILLED
         before, done = done, trainer.iterations_done()
         assert done >= before
         beside = trainer.partial_files()
         assert len(beside) <= 1
-        in_a_save += len(beside)
+        left += len(beside)
     assert_goes_on(trainer, straight_run, batches=3)
-    return in_a_save
+    return left
 
 
 def test_run_that_is_killed_at_random_ends_as_one_that_is_not(trainer, straight_run):
-    in_a_save = killed_at_random(trainer, straight_run, RANDOM_KILLS, seed=1)
-    # Where the kills fall depends on the machine; that none falls into a save
-    # would mean that nothing was tried.
-    assert in_a_save
+    # That no kill falls between the first step and the last would mean that
+    # nothing was tried.
+    assert killed_at_random(trainer, straight_run, RANDOM_KILLS, seed=1)
 
 
 @pytest.mark.slow

@@ -137,6 +137,7 @@ def test_numbers_of_every_kind_are_formatted(value, text):
         pytest.param("{x}", r"C:\x", "C%3A%5Cx", id="drive"),
         pytest.param("a{x}.zip", "\0\n\x1b", "a%00%0A%1B.zip", id="control"),
         pytest.param("a{x}.zip", "\u202e", "a%E2%80%AE.zip", id="direction"),
+        pytest.param("a{x}.zip", "\u00a0", "a%C2%A0.zip", id="other-space"),
         pytest.param("a{x}.zip", "\ud800", "a%ED%A0%80.zip", id="lone-surrogate"),
         pytest.param("a{x}.zip", '<>:"|?*', "a%3C%3E%3A%22%7C%3F%2A.zip", id="windows"),
         pytest.param("{x}.zip", "NUL", "_NUL.zip", id="device"),

@@ -120,6 +120,13 @@ def test_last_good_one_has_a_main_loop(folder, save):
     assert there(folder) == ["run-12.zip", "run-13.zip"]
 
 
+def test_last_good_one_is_looked_for_behind_one_without_a_main_loop(folder, save):
+    save(13, main_loop_error="a lambda")
+    damage(folder / "run-12.zip")
+    run(folder, "--keep-best", "other")
+    assert there(folder) == ["run-11.zip", "run-12.zip", "run-13.zip"]
+
+
 def test_damaged_ones_do_not_count(folder):
     damage(folder / "run-12.zip")
     run(folder, "--keep-last", 2)

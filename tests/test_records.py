@@ -78,6 +78,15 @@ def test_each_row_is_looked_at_once():
     assert log.looks <= 11
 
 
+def test_record_that_is_not_there_is_looked_for_once():
+    log = make_log(1000, {})
+    last = LastRecords()
+    last.update(log, ["error"])
+    log.looks = 0
+    assert last.update(log, ["error"]) == {}
+    assert log.looks == 1
+
+
 def test_what_is_added_to_the_row_seen_last_is_noticed():
     log = make_log(5, {5: {"cost": 1.0}})
     last = LastRecords()

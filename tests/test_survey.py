@@ -99,12 +99,26 @@ def test_survey_lists_what_links_point_to_once(tmp_path, write_checkpoint):
     assert found.linked == {os.path.realpath(path)}
 
 
+def test_link_out_of_the_folder_is_nobodys_to_delete(tmp_path, write_checkpoint):
+    write_checkpoint(tmp_path / "a.zip", iteration=1, series={"id": "abc"})
+    (tmp_path / "runs").mkdir()
+    os.symlink("../a.zip", tmp_path / "runs" / "b.zip")
+    (entry,) = survey(tmp_path / "runs").entries
+    assert (os.path.basename(entry.path), entry.iteration, entry.series) == ("b.zip", 1, None)
+
+
 def test_survey_has_what_blocks_wrote():
     found = survey(LEGACY)
-    assert {"blocks-0.2.zip", "blocks-2018-09.tar", "blocks-0.0.1-dump"} <= {
+    assert {"blocks-0.2.zip", "blocks-2018-09.tar"} <= {
         os.path.basename(entry.path) for entry in found.entries
     }
     assert {(entry.format, entry.series) for entry in found.entries} == {("blocks", None)}
+
+
+def test_folder_that_is_a_checkpoint_itself_is_the_one_there_is():
+    (entry,) = survey(LEGACY / "blocks-0.0.1-dump").entries
+    assert (entry.path, entry.iteration) == (str(LEGACY / "blocks-0.0.1-dump"), 8)
+    assert entry.file_bytes > 0
 
 
 def test_survey_of_no_folder_is_an_error(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..checkpoint_file import open_checkpoint
+from ..candidates import open_newest
 from ..version import __version__
 from .errors import one_line_errors
 
@@ -32,6 +32,9 @@ __all__ = ["main"]
 def main(path: str, script: str | None) -> None:
     """Continue the training run that was saved in the checkpoint PATH.
 
+    PATH may be a folder or a pattern ('runs/*.zip'): of several checkpoints the
+    newest good one is taken.
+
     The main loop is unpickled, which runs code: continue only from files that
     you trust. Modules are looked for in the current folder too, as by
     ``python -m``.
@@ -41,13 +44,15 @@ def main(path: str, script: str | None) -> None:
     # no use to the user's modules.
     sys.path.insert(0, folder)
     with one_line_errors():
-        with open_checkpoint(path) as checkpoint:
+        checkpoint = open_newest(path, needs_main_loop=True)
+        assert checkpoint is not None
+        with checkpoint:
             status = checkpoint.manifest.get("status", {})
-        click.echo(f"continuing {path} at {_place(status)}")
+        click.echo(f"continuing {checkpoint.path} at {_place(status)}")
         # Imports an engine, for seconds: not before the file is known to be good.
         from ..continuation import continue_training
 
-        main_loop = continue_training(path, main=script)
+        main_loop = continue_training(checkpoint.path, main=script)
     click.echo(f"ended at {_place(main_loop.status)}")
 
 

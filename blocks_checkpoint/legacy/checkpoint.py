@@ -187,17 +187,15 @@ class LegacyCheckpoint:
         list of dict
             As ``manifest["arrays"]``.
         """
-        wanted = list(parameter_names)
-        forms = {form for name in wanted for form in stored_forms(name, self._source.delimiter)}
-        by_stored: dict[str, list[str]] = {}
-        for name in wanted:
+        asked: dict[str, list[str]] = {}
+        for name in parameter_names:
             for form in stored_forms(name, self._source.delimiter):
-                by_stored.setdefault(form, []).append(name)
+                asked.setdefault(form, []).append(name)
         rows = []
         for row in self._rows():
-            asked = by_stored.get(row["stored_name"], [])
-            if len(asked) == 1 and row["stored_name"] in forms:
-                row = {**row, "name": asked[0], "parameter_name": asked[0], "kind": "parameter"}
+            names = asked.get(row["stored_name"], [])
+            if len(names) == 1:
+                row = {**row, "name": names[0], "parameter_name": names[0], "kind": "parameter"}
             rows.append(row)
         return rows
 

@@ -58,9 +58,15 @@ class TrainingLog(defaultdict[int, Row]):
     # Beside the attributes, for it is no part of the log's state.
     __slots__ = ("__dict__", "__weakref__", "_watches")
 
+    _watches: tuple[RowWatch, ...]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TrainingLog:
+        log = super().__new__(cls)
+        log._watches = ()
+        return log
+
     def __init__(self, uuid: UUID | None = None) -> None:
         super().__init__(dict)
-        self._watches: tuple[RowWatch, ...] = ()
         self.uuid = uuid or uuid4()
         self.status: dict[str, Any] = {
             "iterations_done": 0,

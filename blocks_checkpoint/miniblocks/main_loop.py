@@ -36,6 +36,11 @@ _ENDINGS = (
     "training_finished",
 )
 
+#: In the status: whether the extensions have seen ``before_training`` and
+#: nothing has come of it yet; and ``before_batch``, of the batch that is next.
+TRAINING_ANNOUNCED = "_training_announced"
+BATCH_ANNOUNCED = "_batch_announced"
+
 
 class TrainingFinish(Exception):
     """Raised inside the main loop to end the run at a batch or epoch boundary.
@@ -209,11 +214,13 @@ class MainLoop:
             extension.main_loop = self
         if self.status["training_started"]:
             return
-        self._run_extensions("before_training")
+        if not self.status.get(TRAINING_ANNOUNCED):
+            self._announce(TRAINING_ANNOUNCED, "before_training")
         with Timer("initialization", self.profile):
             self.algorithm.initialize()
         # An extension may have put another log in the place of the first.
         self.status["training_started"] = True
+        self.status.pop(TRAINING_ANNOUNCED, None)
 
     def _judge(self) -> Verdict:
         iterations_done = self.status["iterations_done"]
@@ -261,6 +268,7 @@ class MainLoop:
         # middle of; that epoch then begins anew.
         if not self.status.get("epoch_started", False) or self.epoch_iterator is None:
             self.status["received_first_batch"] = False
+            self.status[BATCH_ANNOUNCED] = False
             try:
                 self.epoch_iterator = self.data_stream.get_epoch_iterator(as_dict=True)
             except StopIteration:
@@ -287,14 +295,16 @@ class MainLoop:
                 raise ValueError("the epoch iterator yielded no batch") from None
             return False
         self.status["received_first_batch"] = True
-        try:
-            self._run_extensions("before_batch", batch)
-            with Timer("train", self.profile):
-                self.algorithm.process_batch(batch)
-        except BaseException:
-            # Not trained on: it is the next batch of whoever goes on from here.
-            self.epoch_iterator = PushedBack(batch, self.epoch_iterator)
-            raise
+        rest = self.epoch_iterator
+        # Until it is trained on, it is the next batch of whoever goes on from
+        # a state that was saved meanwhile, or after an error.
+        self.epoch_iterator = PushedBack(batch, rest)
+        if not self.status.get(BATCH_ANNOUNCED):
+            self._announce(BATCH_ANNOUNCED, "before_batch", batch)
+        with Timer("train", self.profile):
+            self.algorithm.process_batch(batch)
+        self.epoch_iterator = rest
+        self.status[BATCH_ANNOUNCED] = False
         self.status["iterations_done"] += 1
         # Asked for, the row is there: whether an extension looks at it before
         # or after a checkpoint makes no difference to the log.
@@ -302,6 +312,18 @@ class MainLoop:
         self._run_extensions("after_batch", batch)
         self._check_finish_training("batch")
         return True
+
+    def _announce(self, mark: str, event: str, *args: Any) -> None:
+        """Tell the extensions what comes next, once, whatever happens before it has come.
+
+        A state that is saved at this event is that after it.
+        """
+        self.status[mark] = True
+        try:
+            self._run_extensions(event, *args)
+        except BaseException:
+            self.status[mark] = False
+            raise
 
     def _run_extensions(self, method_name: str, *args: Any) -> None:
         with Timer(method_name, self.profile):

@@ -172,7 +172,6 @@ def test_filter_refuses_what_is_no_criterion(criteria):
 # PyTensor 3 has announced another interface to its random variables.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:pytensor")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:blocks_checkpoint")
-@pytest.mark.filterwarnings("ignore::FutureWarning:blocks_checkpoint")
 def test_dropout_sets_some_to_zero_and_keeps_the_mean(x):
     y = x * 1
     graph = apply_dropout(ComputationGraph(y), [y], 0.25, seed=5)

@@ -2,9 +2,15 @@
 
 Importing an engine takes longer than a run, so one process imports everything
 and forks another for each run. A line is a JSON object: the ``path`` to save
-to, and what to do at which moment. A line of output says how the run ended.
+to, and when the process is killed:
 
-A run goes on from the file, if it is there, and saves after every batch.
+``{"save": 2, "step": "replace"}``  before that step of its second save
+``{"save": 1, "bytes": 1000}``      when its first save has written so much
+``{"seconds": 0.01}``               so long after it was started
+``{"save": 2, "seconds": 0.001}``   so long after its second save began
+
+A line of output is the exit code. A run goes on from the file, if it is there,
+and saves after every batch.
 """
 
 import json
@@ -17,10 +23,14 @@ import drifting
 
 from blocks_checkpoint import Checkpoint, commit, continue_training, partial_file
 
+#: Whatever goes wrong, no process stays.
+LONGEST_RUN_SECONDS = 60
 
-def train(order):
+
+def train(order, announce):
     """Train until something ends it."""
-    arm(order)
+    signal.alarm(LONGEST_RUN_SECONDS)
+    arm(order, announce)
     path = order["path"]
     if os.path.exists(path):
         continue_training(path)
@@ -29,32 +39,35 @@ def train(order):
         drifting.make_main_loop(saving, epochs=order["epochs"]).run()
 
 
-def arm(order):
+def arm(order, announce):
     """See to it that the process dies when it is to die."""
-    saves = writes = 0
+    saves = written = 0
 
     def on_step(step):
-        nonlocal saves, writes
+        nonlocal saves, written
         if step == "resolve":
             saves += 1
-            writes = 0
-        if saves == order.get("save") and step == order.get("step"):
-            die()
+            written = 0
+        if saves == order.get("save"):
+            announce()
+            if step == order.get("step"):
+                die()
 
     # Whoever imported the function has this default.
     commit.replacing.__wrapped__.__kwdefaults__["on_step"] = on_step
     write = partial_file.PartialFile.write
 
-    def write_a_part(self, data):
-        nonlocal writes
-        writes += 1
-        if saves == order.get("save") and writes == order.get("write"):
-            view = memoryview(data).cast("B")
-            write(self, view[: len(view) // 2])
+    def write_until(self, data):
+        nonlocal written
+        view = memoryview(data).cast("B")
+        left = order.get("bytes", float("inf")) - written
+        if saves == order.get("save") and left <= len(view):
+            write(self, view[:left])
             die()
-        return write(self, data)
+        written += len(view)
+        return write(self, view)
 
-    partial_file.PartialFile.write = write_a_part
+    partial_file.PartialFile.write = write_until
 
 
 def die():
@@ -64,19 +77,24 @@ def die():
 
 def run(order):
     """Fork a process that trains; return how it ended."""
+    begun, beginning = os.pipe()
     process = os.fork()
     if not process:
         status = 1
         try:
             sys.stdin.close()
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            train(order)
+            train(order, announce=lambda: os.write(beginning, b"."))
             status = 0
         finally:
             os._exit(status)
+    os.close(beginning)
     if "seconds" in order:
+        if "save" in order:
+            os.read(begun, 1)
         time.sleep(order["seconds"])
         os.kill(process, signal.SIGKILL)
+    os.close(begun)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
