@@ -71,6 +71,8 @@ class ArchiveReader:
         self._is_ours = directory.is_ours
         self._bytes = MemberBytes(self._source, directory)
         self._map: mmap.mmap | None = None
+        # Members of which arrays lie in that map.
+        self._mapped: set[str] = set()
         self._lock = threading.Lock()
 
     def read(self, name: str, *, max_bytes: int | None = None) -> bytes:
@@ -130,11 +132,12 @@ class ArchiveReader:
     def map_array(self, name: str) -> np.ndarray[Any, Any]:
         """Return an array whose bytes are read from the file when they are used.
 
-        The array may be changed; the file does not change with it. Its
-        CRC-32 is *not* checked. The file must not be written to while the
-        array lives (a new file in its place does no harm). Where the file
-        cannot be mapped, or the member is compressed or not aligned, the array
-        is read at once as `read_array` does.
+        The array may be changed; neither the file nor an array that another
+        call returned changes with it. Its CRC-32 is *not* checked. The file
+        must not be written to while the array lives (a new file in its place
+        does no harm). Where the file cannot be mapped, or the member is
+        compressed or not aligned, the array is read at once as `read_array`
+        does.
         """
         member = self._member(name)
         header, _ = self._look_at(member)
@@ -147,8 +150,11 @@ class ArchiveReader:
         ):
             return self.read_array(name)
         with self._lock:
-            if self._map is None:
+            # One map serves all members: every map takes a file descriptor.
+            if self._map is None or name in self._mapped:
                 self._map = _map_privately(descriptor, self._source.size)
+                self._mapped = set()
+            self._mapped.add(name)
             memory = self._map
         return np.ndarray(
             header.shape, header.dtype, memory, header.data_offset, order=order_of(header)

@@ -142,10 +142,13 @@ class ArrayTable:
     ----------
     pickle : str
         Name of the pickle that is being written.
+    others : list of shared variables
+        Those that were met and whose value is no array: it is in the pickle.
     """
 
     def __init__(self, chain: tuple[str, ...] = (), first_number: int = 0) -> None:
         self.pickle = ""
+        self.others: list[Any] = []
         self._chain = chain
         # The entries keep the arrays alive. Without that, a temporary made by
         # some ``__reduce__`` dies while pickling goes on, its id is given to

@@ -233,6 +233,20 @@ class CheckpointFile:
         random_state.restore(self.archive.read(RANDOM_STATE))
         return True
 
+    def generators(self) -> tuple[dict[str, Any], list[Any]]:
+        """Return the states of random generators apart from the global ones.
+
+        Returns
+        -------
+        variables : dict of str to dict
+            Of those that shared variables have for a value, by name.
+        held : list of dict
+            Of those that the main loop has apart from its data stream.
+        """
+        if RANDOM_STATE not in self.archive.members:
+            return {}, []
+        return random_state.beside(self.archive.read(RANDOM_STATE))
+
     def verify(self, progress: Any = None) -> list[Damage]:
         """Check every byte of the file.
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .extension_states import states_of
 from .format import ITERATION_STATE, LOG
+from .generator_places import describe_generators
 from .naming import is_statistic
 from .reachable import known_variables
-from .resumption import limits_of
+from .resumption import all_extensions, limits_of
 
 __all__ = ["Contents"]
 
@@ -42,6 +44,10 @@ class Contents:
         Of the training, for the manifest.
     limits : sequence of str
         Descriptions of what will end the run, for the manifest.
+    generators : sequence of dict
+        Random generators that the main loop has apart from its data stream.
+    extensions : mapping of str to object
+        What extensions say that their state is, for the manifest.
     root_name : str
         What paths in messages begin with.
     """
@@ -56,6 +62,8 @@ class Contents:
     given_names: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
     limits: Sequence[str] = ()
+    generators: Sequence[Mapping[str, Any]] = ()
+    extensions: Mapping[str, Any] = field(default_factory=dict)
     root_name: str = "main_loop"
 
     @classmethod
@@ -112,4 +120,6 @@ class Contents:
             given_names=get_names() if get_names else {},
             status=main_loop.log.status,
             limits=[limit.description for limit in limits_of(main_loop.extensions)],
+            generators=describe_generators(main_loop),
+            extensions=states_of(all_extensions(main_loop)),
         )

@@ -16,6 +16,8 @@ from .contents import Contents
 from .deferral import after_all_extensions
 from .errors import CheckpointError, SaveError
 from .extension_base import SimpleExtension
+from .extension_states import put_states
+from .generators import StoredGenerators
 from .main_module import script_of
 from .parameters import PreparedAssignment, loop_variables, model_variables, stored_for
 from .resumption import (
@@ -332,18 +334,21 @@ class Resume(SimpleExtension):
         assignment = stored_for(variables, names, checkpoint, optional_kinds=("buffer", "shared"))
         assignment.require_complete(checkpoint.path, strict=True)
         prepared = assignment.prepare(checkpoint)
-        log = iteration_state = None
+        log = iteration_state = generators = None
         if self.load_log:
             log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
         if self.load_iteration_state:
             iteration_state = checkpoint.iteration_state()
             check_stream(main_loop, iteration_state, checkpoint.path)
+            generators = StoredGenerators.of(checkpoint, main_loop)
             put_random_state(checkpoint)
         prepared.carry_out()
         if log is not None:
             put_log(main_loop, log)
-        if iteration_state is not None:
+            put_states(all_extensions(main_loop), checkpoint.manifest.get("extensions", {}))
+        if generators is not None:
             put_iteration_state(main_loop, iteration_state, checkpoint.manifest["status"])
+            generators.put(main_loop)
         elif log is not None:
             # Without the iterator of the epoch it was saved in, that epoch
             # begins anew.

@@ -10,7 +10,6 @@ it is shared again.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -18,9 +17,10 @@ from typing import Any
 
 from .engines import ENGINES
 from .errors import LoadError
+from .extension_states import named_extensions
 from .generator_states import is_generator, is_global, new_generator, put_state, state_of
 
-__all__ = ["describe_generators", "find_generators", "put_generators"]
+__all__ = ["check_described", "describe_generators", "find_generators", "put_generators"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,19 +53,6 @@ def _parts_of(main_loop: Any) -> Iterator[tuple[str, Any]]:
     yield "epoch_iterator", getattr(main_loop, "epoch_iterator", None)
     yield "algorithm", getattr(main_loop, "algorithm", None)
     yield from named_extensions(main_loop.extensions)
-
-
-def named_extensions(extensions: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Give each extension a name that it has in every main loop of the same script.
-
-    It is made of its own name and class, and numbered where several have one.
-    """
-    counts: Counter[str] = Counter()
-    for extension in extensions:
-        own, cls = getattr(extension, "name", None), type(extension).__qualname__
-        name = f"extension {own}" if own == cls else f"extension {own} ({cls})"
-        counts[name] += 1
-        yield (name if counts[name] == 1 else f"{name} {counts[name]}"), extension
 
 
 def _walk(path: Path, thing: Any, seen: set[int]) -> Iterator[tuple[Path, Any]]:
@@ -140,16 +127,47 @@ def describe_generators(main_loop: Any) -> list[dict[str, Any]]:
     ]
 
 
+def check_described(described: Sequence[Any], path: str | None) -> None:
+    """Refuse descriptions of generators that are damaged.
+
+    Raises
+    ------
+    LoadError
+    """
+    try:
+        for each in described:
+            new_generator(each["state"])
+            if not each["at"] or not all(_is_path(place) for place in each["at"]):
+                raise LoadError("the place of a random generator is damaged")
+    except (TypeError, LookupError) as error:
+        raise LoadError(
+            "the places of random generators are damaged", path=path, member="random_state"
+        ) from error
+    except LoadError as error:
+        error.path = error.path or path
+        raise
+
+
+def _is_path(place: Any) -> bool:
+    return (
+        isinstance(place, list)
+        and bool(place)
+        and isinstance(place[0], str)
+        and all(isinstance(step, (str, int)) and step != "" for step in place)
+    )
+
+
 def put_generators(main_loop: Any, described: Sequence[Mapping[str, Any]]) -> None:
     """Put the generators of a main loop into the states that were described.
 
     The data stream of the main loop is the one that was saved. A generator
     for which there is nothing keeps its own state; a warning is logged.
 
-    Raises
-    ------
-    LoadError
-        A description is damaged, or belongs to a generator of another kind.
+    Parameters
+    ----------
+    main_loop : MainLoop
+    described : sequence of dict
+        As :func:`check_described` left it.
     """
     present: dict[Path, Any] = dict(find_generators(main_loop))
     waiting = {path for path in present if path[0] not in STREAM_PARTS}
@@ -165,12 +183,17 @@ def put_generators(main_loop: Any, described: Sequence[Mapping[str, Any]]) -> No
         if not inside:
             try:
                 put_state(generator, each["state"])
-            except LoadError:
+            except LoadError as error:
+                logger.debug("%s: %s", _spelled(here[0]), error)
                 generator = new_generator(each["state"])
-                if type(generator) is not type(present[here[0]]):
-                    raise
         for path in here:
-            if present[path] is not generator:
+            if type(present[path]) is not type(generator):
+                logger.warning(
+                    "the random generator at %s was a %s: it begins anew",
+                    _spelled(path),
+                    type(generator).__name__,
+                )
+            elif present[path] is not generator:
                 _assign(main_loop, path, generator, each["state"])
     for path in sorted(waiting, key=_spelled):
         logger.warning(

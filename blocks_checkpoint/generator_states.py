@@ -135,7 +135,7 @@ def _spawn(seeds: Any, stored: Mapping[str, Any]) -> None:
 
 
 def new_generator(stored: Mapping[str, Any]) -> Any:
-    """Make a generator of a state that :func:`state_of` returned.
+    """Make a generator that is in a state that :func:`state_of` returned.
 
     Raises
     ------

@@ -34,11 +34,11 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Protocol
 
 from .miniblocks.log import RowWatch, TrainingLog
-from .row_pickler import Piece, RowPickler, are_supported
+from .row_pickler import Piece, RowPickler, are_supported, joined
 
 __all__ = ["LogCache"]
 
@@ -49,6 +49,8 @@ _ATTEMPTS = 3
 # A longer run of rows that are not final is not looked through again.
 _FEW = 240
 
+# The last rows are kept apart: they are the ones most likely to be touched again.
+_RECENT = 8
 # A pickle to be joined with others is at least so long (bytes).
 _LARGE = 1 << 14
 
@@ -192,10 +194,9 @@ class LogCache:
             for part in _new_runs(log, run.times, pickler):
                 part.attempts += attempts
                 updated.append(part)
-        if new and updated and updated[-1].piece and len(updated[-1].times) < _ROWS:
-            new = updated.pop().times + new
-        updated += _new_runs(log, new, pickler)
-        self._runs = list(_merged(updated))
+        updated += _new_runs(log, new[:-_RECENT], pickler)
+        recent = list(_new_runs(log, new[-_RECENT:], pickler))
+        self._runs = [*_merged(updated), *_merged(recent)]
         self._count = sum(len(run.times) for run in self._runs)
 
     def _stale(self, times: set[int]) -> set[int] | None:
@@ -271,30 +272,28 @@ def _new_runs(log: Any, times: Sequence[Any], pickler: RowPickler) -> Iterator[_
 
 def _merged(runs: Iterable[_Run]) -> Iterator[_Run]:
     """Make one run of neighbours that are alike, if it does not get too long."""
-    last: _Run | None = None
+    alike: list[_Run] = []
+    count = 0
     for run in runs:
-        if last is None:
-            last = run
-        elif (last.piece is None) == (run.piece is None) and len(last.times) + len(
-            run.times
-        ) <= _ROWS:
-            last = _united(last, run)
-        else:
-            yield last
-            last = run
-    if last is not None:
-        yield last
+        if alike and (
+            (run.piece is None) != (alike[0].piece is None) or count + len(run.times) > _ROWS
+        ):
+            yield _united(alike)
+            alike, count = [], 0
+        alike.append(run)
+        count += len(run.times)
+    if alike:
+        yield _united(alike)
 
 
-def _united(first: _Run, second: _Run) -> _Run:
-    piece = None
-    if first.piece is not None and second.piece is not None:
-        piece = Piece(
-            first.piece.body + second.piece.body,
-            max(first.piece.memo_size, second.piece.memo_size),
-        )
+def _united(runs: list[_Run]) -> _Run:
+    if len(runs) == 1:
+        return runs[0]
+    pieces = [run.piece for run in runs if run.piece is not None]
     return _Run(
-        first.times + second.times, piece, min(first.attempts, second.attempts)
+        list(chain.from_iterable(run.times for run in runs)),
+        joined(pieces) if pieces else None,
+        min(run.attempts for run in runs),
     )
 
 

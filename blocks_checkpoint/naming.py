@@ -178,7 +178,8 @@ def name_variables(
         parameters before all others, in their own order, then ``first``, then
         the rest as they were made.
     parameters : iterable of shared variables
-        The model's parameters.
+        The model's parameters. Without any, the variables that have the role
+        of one are taken for parameters.
     given : mapping of str to shared variable, optional
         What the model's ``get_parameter_dict`` returns. Its names are used,
         but for two parameters of one name that it has merged into one: they
@@ -200,6 +201,11 @@ def name_variables(
     for variable in first:
         rank.setdefault(identity(variable), len(rank))
     kinds = {identity(v): kind_of(v, identity(v) in is_parameter) for v in variables}
+    if is_parameter:
+        # What another model trains, or a brick trained before it was allocated
+        # anew, is none of this model's.
+        for key in kinds.keys() - is_parameter:
+            kinds[key] = "shared" if kinds[key] == "parameter" else kinds[key]
     given_names = {
         identity(variable): str(name) for name, variable in (given or {}).items() if name
     }

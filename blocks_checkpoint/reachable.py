@@ -11,7 +11,7 @@ from .array_table import ArrayTable
 from .engines import identity
 from .zip_pickler import PicklerSettings, ZipPickler, write_pickles
 
-__all__ = ["known_variables", "reachable_variables"]
+__all__ = ["known_variables", "reachable_variables", "variables_without_arrays"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,15 @@ def reachable_variables(main_loop: Any) -> list[Any]:
     return list(variables.values())
 
 
+def variables_without_arrays(main_loop: Any) -> list[Any]:
+    """List the shared variables of a main loop whose values are no arrays."""
+    try:
+        return _table_of(main_loop, None).others
+    except Exception as error:
+        logger.debug("the main loop cannot be pickled: %s", error)
+        return []
+
+
 def known_variables(main_loop: Any) -> list[Any]:
     """List the shared variables that can be had without walking the graph."""
     algorithm = getattr(main_loop, "algorithm", None)
@@ -43,13 +52,17 @@ def known_variables(main_loop: Any) -> list[Any]:
 def _met_while_pickling(
     main_loop: Any, persistent_id: Callable[[Any], Any] | None
 ) -> list[Any]:
+    table = _table_of(main_loop, persistent_id)
+    return [variable for stored in table.plan().stored for variable in stored.variables]
+
+
+def _table_of(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> ArrayTable:
     def write(deep: bool) -> ArrayTable:
         table = ArrayTable()
         ZipPickler(table, PicklerSettings(persistent_id=persistent_id), deep=deep).dump(main_loop)
         return table
 
-    table = write_pickles(write)
-    return [variable for stored in table.plan().stored for variable in stored.variables]
+    return write_pickles(write)
 
 
 def _met_around_obstacles(main_loop: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import random_state
 from .errors import CheckpointError, LoadError
+from .miniblocks.announcing import BATCH_ANNOUNCED
 from .miniblocks.limits import Limit, Verdict, decide, describe, limits_in_force
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
 INTERRUPT_FLAGS = ("epoch_interrupt_received", "batch_interrupt_received")
 
 #: Where in an epoch a run is. Goes with the epoch iterator, not with the log.
-EPOCH_STATUS = ("epoch_started", "received_first_batch")
+EPOCH_STATUS = ("epoch_started", "received_first_batch", BATCH_ANNOUNCED)
 
 #: Records of the log that say how a run ended, not how training went.
 ENDINGS = (*INTERRUPT_FLAGS, "got_exception", "training_finish_requested", "training_finished")

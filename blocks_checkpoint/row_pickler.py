@@ -24,14 +24,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Piece", "RowPickler", "are_supported"]
+__all__ = ["Piece", "RowPickler", "are_supported", "joined"]
 
 # Later protocols number memo entries by how many there are, so that a piece
 # would mean something else in every place. The opcodes of this one are part
 # of all that came after.
 _PROTOCOL = 3
-# With few rows at a time, nearly all memo entries have numbers of one byte.
+# With few rows at a time, nearly all memo entries have numbers of one byte. Rows
+# of arrays need several entries each.
 _BATCH = 240
+_SMALLEST_BATCH = 8
 # What the pickle of a dictionary begins with.
 _BEGINNING = pickle.PROTO + b"\x03" + pickle.EMPTY_DICT + pickle.BINPUT + b"\x00"
 # After so many rows that only pickling showed not to be final, no more are tried.
@@ -74,6 +76,14 @@ class Piece:
     memo_size: int
 
 
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Return the rows of several pieces as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    body = b"".join([piece.body for piece in pieces])
+    return Piece(body, max((piece.memo_size for piece in pieces), default=0))
+
+
 class _NotFinal(Exception):
     """A value that can change, or may refer to one that can."""
 
@@ -84,6 +94,7 @@ class RowPickler:
     def __init__(self) -> None:
         self._file = io.BytesIO()
         self._pickler = _FinalPickler(self._file, _PROTOCOL)
+        self._batch = _BATCH
 
     def pickle(self, times: Sequence[int], rows: list[Any]) -> Iterator[tuple[int, Piece | None]]:
         """Pickle rows, as far as they are final.
@@ -102,47 +113,56 @@ class RowPickler:
             Those rows; None for rows that are not final, or were not looked
             at because too many of those before were not.
         """
-        begin = 0
-        failures = 0
+        begin = failures = loose = 0
         for end in [*_ineligible(rows), len(rows)]:
             while begin < end and failures <= _FAILURES:
-                piece, done = self._first(times[begin:end], rows[begin:end])
-                if done:
-                    yield done, piece
-                begin += done
+                piece, fit = self._first(times[begin:end], rows[begin:end])
+                if fit and loose:
+                    yield loose, None
+                    loose = 0
+                if fit:
+                    yield fit, piece
+                begin += fit
                 if begin < end:
                     failures += 1
-                    yield 1, None
+                    loose += 1
                     begin += 1
-            rest = min(end + 1, len(rows)) - begin
-            if rest > 0:
-                yield rest, None
-                begin += rest
+            upto = min(end + 1, len(rows))
+            loose += upto - begin
+            begin = upto
+        if loose:
+            yield loose, None
 
     def _first(self, times: Sequence[int], rows: list[Any]) -> tuple[Piece, int]:
         """Pickle eligible rows up to the first that turns out not to be final."""
-        bodies: list[bytes] = []
+        pieces: list[Piece] = []
         done = 0
         while done < len(rows):
-            batch = rows[done : done + _BATCH]
-            fit = self._leading(times[done : done + _BATCH], batch, bodies)
+            end = done + self._batch
+            fit = self._leading(times[done:end], rows[done:end], pieces)
             done += fit
-            if fit < len(batch):
+            if done < min(end, len(rows)):
                 break
-        return Piece(b"".join(bodies), max(map(_most_memo_entries, bodies), default=0)), done
+            entries_per_row = pieces[-1].memo_size / fit
+            # Numbers and text have none, and the row itself has one.
+            is_simple = entries_per_row < 2 or fit < _SMALLEST_BATCH
+            self._batch = (
+                _BATCH if is_simple else max(_SMALLEST_BATCH, int(_BATCH / entries_per_row))
+            )
+        return joined(pieces), done
 
-    def _leading(self, times: Sequence[int], rows: list[Any], bodies: list[bytes]) -> int:
+    def _leading(self, times: Sequence[int], rows: list[Any], pieces: list[Piece]) -> int:
         """Pickle the first rows, halving them until those that are not final are left."""
         body = self._all(times, rows)
         if body is not None:
-            bodies.append(body)
+            pieces.append(Piece(body, _most_memo_entries(body)))
             return len(rows)
         middle = len(rows) // 2
         if not middle:
             return 0
-        fit = self._leading(times[:middle], rows[:middle], bodies)
+        fit = self._leading(times[:middle], rows[:middle], pieces)
         if fit == middle:
-            fit += self._leading(times[middle:], rows[middle:], bodies)
+            fit += self._leading(times[middle:], rows[middle:], pieces)
         return fit
 
     def _all(self, times: Sequence[int], rows: list[Any]) -> bytes | None:

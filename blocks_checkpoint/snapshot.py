@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -20,7 +21,8 @@ from .archive import ArchiveWriter
 from .array_rows import Beside, name_arrays, name_values
 from .array_table import ArrayTable
 from .contents import Contents
-from .errors import UnpicklableError
+from .engines import stored_value
+from .errors import CheckpointWarning, SaveError, UnpicklableError
 from .format import (
     CHAIN,
     FORMAT,
@@ -31,6 +33,7 @@ from .format import (
     MANIFEST,
     RANDOM_STATE,
 )
+from .generator_variables import describe_values
 from .log_sharing import shared_parts
 from .provenance import plain_status, saved_where, versions
 from .reachable import reachable_variables
@@ -282,18 +285,24 @@ def _pickle(
             )
         findings = diagnosis.find_offenders(_roots(contents), _walker(settings))
         raise UnpicklableError(
-            f"{current} cannot be pickled: {reason.rstrip('.')}. {_listing(findings)}",
+            f"{current} cannot be pickled: {reason.rstrip('.')}. "
+            f"{_listing(findings, isinstance(error, RecursionError))}",
             offenders=findings.offenders,
         ) from error
 
 
-def _listing(findings: diagnosis.Findings) -> str:
+def _listing(findings: diagnosis.Findings, is_too_deep: bool) -> str:
     offenders = findings.offenders
     lines = [str(offender) for offender in offenders[:LISTED_OFFENDERS]]
     if len(offenders) > LISTED_OFFENDERS:
         lines.append(f"and {len(offenders) - LISTED_OFFENDERS} more (see error.offenders)")
     if not findings.is_complete:
         lines.append("and perhaps more: the search was given up, the graph is too large or endless")
+    if not lines and is_too_deep:
+        return (
+            "No object in it fails by itself. Break the chain: keep its objects in a list beside "
+            "each other, or give their class a __getstate__ that does without the links"
+        )
     if not lines:
         return "No object in it fails by itself; the error above is all that is known"
     return "What stands in the way:" + "".join(f"\n  - {line}" for line in lines)
@@ -335,8 +344,11 @@ def _assemble(
 ) -> Snapshot:
     table = pickles.table
     table.pickle = MAIN if MAIN in pickles.members else ""
-    for variable in [*contents.parameters, *contents.statistics]:
-        own_value(table, variable)
+    owned = [*contents.parameters, *contents.statistics]
+    _report_unstored(
+        [variable for variable in owned if not own_value(table, variable)],
+        elsewhere=MAIN in pickles.members or failure is not None,
+    )
     plan = table.plan()
     rows, arrays = name_arrays(contents, plan, beside)
     members = dict(pickles.members)
@@ -353,13 +365,38 @@ def _assemble(
     if MAIN in described:
         described[MAIN]["follows"] = [ITERATION_STATE] if ITERATION_STATE in described else []
     if contents.iteration_state is not None:
-        members[RANDOM_STATE] = random_state.capture()
+        members[RANDOM_STATE] = random_state.capture(
+            describe_values(table.others), contents.generators
+        )
     needs = _main_needs(contents, pickles.members)
     manifest = _manifest(rows, described, contents.status, needs)
     manifest["limits"] = list(contents.limits)
+    manifest["extensions"] = dict(contents.extensions)
     if failure is not None:
         manifest["main_loop_error"] = str(failure)
     return Snapshot(members, arrays, manifest, failure)
+
+
+def _report_unstored(parameters: Sequence[Any], elsewhere: bool) -> None:
+    """Say of which parameters the values are no plain arrays."""
+    if not parameters:
+        return
+    listed = ", ".join(
+        f"{parameter.name or 'without a name'} ({type(stored_value(parameter)).__name__})"
+        for parameter in parameters
+    )
+    if elsewhere:
+        warnings.warn(
+            f"the values of these parameters are no plain arrays: {listed}. They are saved in "
+            "the pickle of the main loop only, where LoadParameters does not find them",
+            CheckpointWarning,
+            stacklevel=4,
+        )
+    else:
+        raise SaveError(
+            f"the values of these parameters are no plain arrays: {listed}. They can be saved "
+            "within a main loop only; or make plain arrays of them, set_value(numpy.array(...))"
+        )
 
 
 def _manifest(

@@ -254,7 +254,8 @@ class ZipPickler:
         return device_array_reference, (number, type_name(type(thing)))
 
     def _reduce_shared(self, variable: Any) -> Any:
-        own_value(self._table, variable)
+        if not own_value(self._table, variable):
+            self._table.others.append(variable)
         return variable.__reduce_ex__(self._settings.protocol)
 
     def _reduce_main_loop(self, main_loop: Any) -> Any:

@@ -110,6 +110,14 @@ def test_mapped_array_may_be_changed_and_the_file_stays(path, arrays):
         assert same(reader.map_array("large.npy"), arrays["large.npy"])
 
 
+def test_mapped_array_is_the_callers_own(path, arrays):
+    with ArchiveReader(path) as reader:
+        mapped = reader.map_array("large.npy")
+        mapped[:] = 0
+        assert same(reader.map_array("large.npy"), arrays["large.npy"])
+    assert not mapped.any()
+
+
 def test_mapped_array_outlives_a_new_file_in_its_place(path, arrays, tmp_path):
     copy = tmp_path / "run.zip"
     copy.write_bytes(path.read_bytes())

@@ -1,5 +1,7 @@
 """Readers and writers, many at a time: each sees whole states, and one run's only."""
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -105,11 +107,12 @@ def test_reader_that_takes_its_time_has_one_state_all_the_while(tmp_path, runs):
     runs.start(path)
     runs.wait_until_begun()
     wait_for(path)
+    straight_run = StraightRun()
     with open_checkpoint(path) as copied, open_checkpoint(path, mmap=True) as mapped:
         done = [each.status["iterations_done"] for each in (copied, mapped)]
         arrays = dict(mapped.arrays)
         before = {name: array.tobytes() for name, array in arrays.items()}
-        while batches_in(path, [StraightRun()]) < done[1] + 10:
+        while batches_in(path, [straight_run]) < done[1] + 10:
             time.sleep(0.01)
         assert copied.verify() == mapped.verify() == []
         assert max(copied.log()) == done[0]
@@ -170,13 +173,15 @@ def test_eight_threads_read_parameters_and_logs(saved):
 
 
 @pytest.mark.parametrize("kind", ["path", "mapped", "file", "in-memory"])
-def test_eight_threads_share_one_open_checkpoint(saved, kind, tmp_path):
-    import io
-
+def test_eight_threads_share_one_open_checkpoint(saved, kind):
     main_loop, path = saved
-    content = path.read_bytes()
-    source = {"file": open(path, "rb"), "in-memory": io.BytesIO(content)}.get(kind, path)
-    with open_checkpoint(source, mmap=kind == "mapped") as checkpoint:
+    with contextlib.ExitStack() as stack:
+        source = path
+        if kind == "file":
+            source = stack.enter_context(open(path, "rb"))
+        elif kind == "in-memory":
+            source = io.BytesIO(path.read_bytes())
+        checkpoint = stack.enter_context(open_checkpoint(source, mmap=kind == "mapped"))
 
         def read():
             assert checkpoint.verify() == []
@@ -184,8 +189,6 @@ def test_eight_threads_share_one_open_checkpoint(saved, kind, tmp_path):
             return {name: checkpoint.arrays[name].tobytes() for name in checkpoint.arrays}, loaded
 
         results = in_threads(read)
-    if kind == "file":
-        source.close()
     for arrays, loaded in results:
         assert arrays == results[0][0]
         assert_same_values(loaded, main_loop)

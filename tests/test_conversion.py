@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from old_checkpoints import FILES
 
 from blocks_checkpoint import load_log, load_parameters, open_checkpoint, save_parameters
 from blocks_checkpoint.cli.convert import convert as command
@@ -14,7 +15,6 @@ from blocks_checkpoint.conversion import convert, export_npz, export_safetensors
 from blocks_checkpoint.errors import LoadError, SaveError
 from blocks_checkpoint.legacy import open_legacy
 
-FILES = Path(__file__).resolve().parent / "legacy"
 WITH_LOG = [
     "blocks-0.0.1-dump",
     "blocks-2015-06.zip",

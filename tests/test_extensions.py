@@ -12,6 +12,7 @@ from drifting import (
     BATCHES_PER_EPOCH,
     At,
     assert_same_values,
+    interrupt,
     make_main_loop,
     make_model,
     seen_by,
@@ -87,10 +88,6 @@ def test_checkpoint_of_an_interrupted_run_needs_one_of_two_triggers(path, trigge
     )
     main_loop.run()
     assert saves_of(main_loop.log) == {1: (path,)}
-
-
-def interrupt(main_loop):
-    main_loop.status["batch_interrupt_received"] = True
 
 
 def fail(main_loop):
@@ -462,7 +459,7 @@ def test_unpicklable_loop_that_only_warns_trains_on(path, caplog):
 
 def test_file_that_training_can_go_on_from_is_not_replaced_by_one_it_cannot(path, tmp_path):
     main_loop = make_main_loop(
-        Checkpoint(path, on_failure="warn"), At(spoil, after_n_epochs=1), epochs=3
+        Checkpoint(path, on_failure="warn"), At(spoil, after_n_batches=6), epochs=3
     )
     main_loop.run()
     beside = str(tmp_path / "run.without_main_loop.zip")
@@ -640,17 +637,14 @@ def test_load_takes_the_arguments_of_blocks_and_forgives_a_missing_file(path):
     assert loaded.status["_epoch_ends"] == [4, 8, 12]
 
 
-def test_extension_behind_the_checkpoint_has_not_seen_the_event_it_saved_after(path):
-    """Documented: Checkpoint belongs last."""
-    for first, calls in ((True, 3), (False, 2)):
-        counter = Counter(after_epoch=True)
-        checkpoint = Checkpoint(path, after_training=False)
-        extensions = [counter, checkpoint] if first else [checkpoint, counter]
-        main_loop = make_main_loop(*extensions, epochs=3)
-        main_loop.run()
-        assert counter.calls == 3
-        with open_checkpoint(path) as saved:
-            assert saved.main_loop().find_extension("Counter").calls == calls
+@pytest.mark.parametrize("is_first", [True, False])
+def test_extension_that_stands_behind_has_seen_the_event_that_is_saved(path, is_first):
+    checkpoint = Checkpoint(path, after_training=False)
+    counter = Counter(after_epoch=True)
+    extensions = [checkpoint, counter] if is_first else [counter, checkpoint]
+    make_main_loop(*extensions, epochs=3).run()
+    with open_checkpoint(path) as saved:
+        assert saved.main_loop().find_extension("Counter").calls == 3
 
 
 class Counter(At):

@@ -1,9 +1,8 @@
 """A new main loop goes on from each kind of checkpoint that Blocks wrote."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from old_checkpoints import FILES, KINDS, truth
 
 from blocks_checkpoint import LoadParameters, Resume
 from blocks_checkpoint.engines import current
@@ -18,19 +17,7 @@ from blocks_checkpoint.miniblocks.model import Model
 from blocks_checkpoint.miniblocks.schemes import SequentialScheme
 from blocks_checkpoint.miniblocks.streams import DataStream
 
-FILES = Path(__file__).resolve().parent / "legacy"
-KINDS = {
-    "blocks-0.0.1-dump": "0.0.1",
-    "blocks-2015-06.zip": "2015-06",
-    "blocks-0.1.1.zip": "0.1.1",
-    "blocks-0.2.zip": "0.2",
-    "blocks-2018-09.tar": "2018-09",
-}
-
-
-def truth(version):
-    with np.load(FILES / f"blocks-{version}-truth.npz") as npz:
-        return {name.replace("|", "/"): npz[name] for name in npz.files}
+VERSIONS = [version for version in KINDS if version != "npz"]
 
 
 class Watch(SimpleExtension):
@@ -68,21 +55,21 @@ def make_main_loop(extensions):
     return MainLoop(algorithm, stream, model=model, extensions=extensions), watch
 
 
-@pytest.mark.parametrize("file", KINDS)
-def test_resume_brings_parameters_and_log(file):
-    main_loop, watch = make_main_loop([Resume(FILES / file, load_log=True)])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_resume_brings_parameters_and_log(version):
+    main_loop, watch = make_main_loop([Resume(FILES / KINDS[version][0], load_log=True)])
     main_loop.run()
-    for name, value in truth(KINDS[file]).items():
+    for name, value in truth(version).items():
         np.testing.assert_array_equal(watch.seen[name], value)
     assert main_loop.status["iterations_done"] == 12
     assert main_loop.status["_epoch_ends"] == [4, 8, 12]
     assert set(range(1, 13)) <= set(main_loop.log)
 
 
-@pytest.mark.parametrize("file", KINDS)
-def test_load_parameters_starts_anew_from_them(file):
-    main_loop, watch = make_main_loop([LoadParameters(FILES / file)])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_load_parameters_starts_anew_from_them(version):
+    main_loop, watch = make_main_loop([LoadParameters(FILES / KINDS[version][0])])
     main_loop.run()
-    for name, value in truth(KINDS[file]).items():
+    for name, value in truth(version).items():
         np.testing.assert_array_equal(watch.seen[name], value)
     assert main_loop.status["iterations_done"] == 12

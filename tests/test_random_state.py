@@ -32,6 +32,23 @@ def test_both_generators_go_on_where_they_were(drawn):
     assert draws() == expected
 
 
+@pytest.mark.skipif(not hasattr(np.random, "set_bit_generator"), reason="NumPy before 1.24")
+@pytest.mark.parametrize("name", ["PCG64", "Philox", "SFC64"])
+def test_numpy_goes_on_with_the_source_it_had(name):
+    usual = np.random.get_bit_generator()
+    try:
+        np.random.set_bit_generator(getattr(np.random, name)(7))
+        np.random.randn()
+        state = random_state.capture()
+        expected = draws()
+        np.random.set_bit_generator(usual)
+        random_state.restore(state)
+        assert draws() == expected
+        assert type(np.random.get_bit_generator()).__name__ == name
+    finally:
+        np.random.set_bit_generator(usual)
+
+
 def test_capturing_draws_nothing():
     before = random_state.capture()
     assert random_state.capture() == before

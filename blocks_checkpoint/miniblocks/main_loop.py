@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .announcing import BATCH_ANNOUNCED, TRAINING_ANNOUNCED
 from .config import config
 from .extensions import CallbackName, TrainingExtension
 from .extensions.finishing import request_finish
@@ -35,11 +36,6 @@ _ENDINGS = (
     "training_finish_requested",
     "training_finished",
 )
-
-#: In the status: whether the extensions have seen ``before_training`` and
-#: nothing has come of it yet; and ``before_batch``, of the batch that is next.
-TRAINING_ANNOUNCED = "_training_announced"
-BATCH_ANNOUNCED = "_batch_announced"
 
 
 class TrainingFinish(Exception):

@@ -5,6 +5,7 @@ in a generator of its own, in the global generators, and in the log.
 """
 
 import random
+import time
 
 import numpy
 
@@ -71,6 +72,17 @@ class At(SimpleExtension):
 
     def do(self, which_callback, *args):
         self.function(self.main_loop)
+
+
+def interrupt(main_loop):
+    """Do what SIGTERM does."""
+    main_loop.status["batch_interrupt_received"] = True
+
+
+def tell(main_loop):
+    """Print which batch it is, and give others the time to do something about it."""
+    print("batch", main_loop.status["iterations_done"], flush=True)
+    time.sleep(0.1)
 
 
 def make_stream(seed=1, stream_class=DataStream, batch_size=BATCH_SIZE):
