@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from contextlib import contextmanager
 from types import ModuleType, TracebackType
 from typing import Any, BinaryIO, Union
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from . import random_state
 from .archive import ArchiveReader, Damage
-from .errors import LoadError, NotACheckpoint
+from .errors import CheckpointError, LoadError, NotACheckpoint
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
 from .main_module import module_of
@@ -121,8 +123,8 @@ class CheckpointFile:
         try:
             if MANIFEST not in self.archive.members:
                 raise NotACheckpoint(
-                    f"this is a zip archive without a {MANIFEST}: not a checkpoint, or one "
-                    "that lost its manifest",
+                    f"this is a zip archive of {_listed(self.archive.members)}, without a "
+                    f"{MANIFEST}: not a checkpoint, or one that lost its manifest",
                     path=self.path,
                 )
             encoded = self.archive.read(
@@ -230,7 +232,8 @@ class CheckpointFile:
         """
         if RANDOM_STATE not in self.archive.members:
             return False
-        random_state.restore(self.archive.read(RANDOM_STATE))
+        with self._naming(RANDOM_STATE):
+            random_state.restore(self.archive.read(RANDOM_STATE))
         return True
 
     def generators(self) -> tuple[dict[str, Any], list[Any]]:
@@ -245,7 +248,8 @@ class CheckpointFile:
         """
         if RANDOM_STATE not in self.archive.members:
             return {}, []
-        return random_state.beside(self.archive.read(RANDOM_STATE))
+        with self._naming(RANDOM_STATE):
+            return random_state.beside(self.archive.read(RANDOM_STATE))
 
     def verify(self, progress: Any = None) -> list[Damage]:
         """Check every byte of the file.
@@ -285,6 +289,15 @@ class CheckpointFile:
         # needed before the first function of the script itself.
         return LoadingSession(self, None if main is None else module_of(main), **kwargs)
 
+    @contextmanager
+    def _naming(self, member: str) -> Iterator[None]:
+        """Say of an error where it was met, if it does not say so itself."""
+        try:
+            yield
+        except CheckpointError as error:
+            error.path, error.member = error.path or self.path, error.member or member
+            raise
+
     def _require(self, member: str) -> None:
         if member in self.manifest["pickles"] and member in self.archive.members:
             return
@@ -298,6 +311,14 @@ class CheckpointFile:
             )
         have = ", ".join(self.manifest["pickles"]) or "none"
         raise LoadError(f"there is no pickle {member!r} in it (it has: {have})", path=self.path)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Name some members of an archive."""
+    first = [f"{name!r:.60}" for name in islice(names, 4)]
+    if not first:
+        return "nothing"
+    return f"{', '.join(first[:3])}{', ...' if len(first) > 3 else ''}"
 
 
 def as_described(

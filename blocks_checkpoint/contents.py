@@ -10,7 +10,7 @@ from .extension_states import states_of
 from .format import ITERATION_STATE, LOG
 from .generator_places import describe_generators
 from .naming import is_statistic
-from .reachable import known_variables
+from .reachable import known_variables, variables_of_model
 from .resumption import all_extensions, limits_of
 
 __all__ = ["Contents"]
@@ -96,13 +96,12 @@ class Contents:
         """
         model = getattr(main_loop, "model", None)
         algorithm = getattr(main_loop, "algorithm", None)
-        variables = known_variables(main_loop)
         statistics = []
         if parameters is None:
             parameters = (
                 getattr(model, "parameters", None) or getattr(algorithm, "parameters", None) or ()
             )
-            statistics = [variable for variable in variables if is_statistic(variable)]
+            statistics = [each for each in known_variables(main_loop) if is_statistic(each)]
         names = dict.fromkeys(separately)
         attributes = {name: getattr(main_loop, name) for name in names}
         if with_main_loop:
@@ -116,7 +115,7 @@ class Contents:
             further=attributes,
             parameters=list(parameters),
             statistics=statistics,
-            variables=variables,
+            variables=variables_of_model(main_loop),
             given_names=get_names() if get_names else {},
             status=main_loop.log.status,
             limits=[limit.description for limit in limits_of(main_loop.extensions)],

@@ -94,8 +94,10 @@ def read_directory(source: ByteSource) -> Directory:
         if version != 1:
             raise UnsupportedFormat(
                 f"the archive has container version {version}, and this package reads "
-                "version 1: install a newer blocks_checkpoint",
+                "version 1: install a newer blocks_checkpoint (or the last bytes of the file "
+                "are damaged)",
                 path=source.path,
+                member="directory",
             )
         if crc32(end.records, crc32(data)) != crc:
             raise DamagedCheckpoint(

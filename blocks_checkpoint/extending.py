@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .engines import stored_value
-from .errors import NameConflict
+from .errors import NameConflict, SaveError
 from .format import MANIFEST
 from .naming import name_variables
 from .array_rows import Beside
@@ -52,10 +52,17 @@ def extended(
 
     Raises
     ------
+    SaveError
+        The file is not of this format.
     NameConflict
         The checkpoint has a member of that name, or does not have one of the
         variables.
     """
+    if not hasattr(checkpoint, "archive"):
+        raise SaveError(
+            "this file was written by Blocks. Convert it first: blocks-checkpoint convert",
+            path=checkpoint.path,
+        )
     archive, manifest = checkpoint.archive, copy.deepcopy(checkpoint.manifest)
     if member in archive.members:
         raise NameConflict(f"there is a member {member!r} already", path=checkpoint.path)
@@ -83,7 +90,11 @@ def extended(
         settings=settings,
         beside=Beside(list(archive.members), rows, present),
     )
-    manifest["arrays"] += new.manifest["arrays"]
+    # The model's parameters are those of the main object.
+    kinds = {"parameter": "shared"}
+    manifest["arrays"] += [
+        {**row, "kind": kinds.get(row["kind"], row["kind"])} for row in new.manifest["arrays"]
+    ]
     manifest["pickles"].update(new.manifest["pickles"])
     manifest["main_module"] = _both(manifest.get("main_module"), new.manifest["main_module"])
     pickles[member] = new.pickles[member]

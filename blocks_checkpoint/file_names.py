@@ -162,9 +162,9 @@ def _safe_component(part: str) -> str:
 
 
 def _safe_character(character: str) -> str:
-    # Categories Cc, Cf, Cs, Co, Cn: control and direction marks, lone
-    # surrogates (no UTF-8 has them), characters without a meaning.
-    if character in _FORBIDDEN or unicodedata.category(character).startswith("C"):
+    # Categories C: control and direction marks, lone surrogates (no UTF-8 has
+    # them), characters without a meaning. Z: spaces of all kinds.
+    if character in _FORBIDDEN or (unicodedata.category(character)[0] in "CZ" and character != " "):
         return "".join(f"%{octet:02X}" for octet in character.encode("utf-8", "surrogatepass"))
     return unicodedata.normalize("NFC", character)
 

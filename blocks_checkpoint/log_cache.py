@@ -40,7 +40,7 @@ from typing import Any, Protocol
 from .miniblocks.log import RowWatch, TrainingLog
 from .row_pickler import Piece, RowPickler, are_supported, joined
 
-__all__ = ["LogCache"]
+__all__ = ["LogCache", "PickledLog"]
 
 # So many rows are pickled anew if one of them is no longer as it was.
 _ROWS = 8192
@@ -87,6 +87,23 @@ class _Run:
     attempts: int = 0
 
 
+@dataclass(frozen=True)
+class PickledLog:
+    """The pickle of a log.
+
+    Attributes
+    ----------
+    pieces : list of bytes
+        One after another they are the pickle.
+    not_final : bytes
+        What was pickled in the ordinary way. The rest names nothing but
+        NumPy's numbers and arrays.
+    """
+
+    pieces: list[bytes]
+    not_final: bytes
+
+
 class LogCache:
     """Pickles one log again and again.
 
@@ -99,7 +116,7 @@ class LogCache:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()
 
-    def dump(self, log: Any, pickler: Pickler) -> list[bytes]:
+    def dump(self, log: Any, pickler: Pickler) -> PickledLog:
         """Pickle a log.
 
         Parameters
@@ -111,14 +128,12 @@ class LogCache:
 
         Returns
         -------
-        list of bytes
-            One pickle, in pieces.
+        PickledLog
         """
         if not _is_supported(log, pickler):
-            return [pickler.dump(log)]
-        runs = self._update(log)
-        pieces = list(_assemble(log, runs, pickler))
-        return _joined(pieces)
+            pickled = pickler.dump(log)
+            return PickledLog([pickled], pickled)
+        return _assemble(log, self._update(log), pickler)
 
     def changeable(self, log: Any) -> list[int] | None:
         """List the rows that are not known to be final.
@@ -179,7 +194,7 @@ class LogCache:
         pickler = RowPickler()
         new = _last_keys(log, len(log) - self._count)
         runs = self._runs
-        stale = self._stale(touched.difference(new))
+        stale = self._stale(touched.difference(new)) if runs else set()
         if stale is None:
             runs, stale, new = [], set(), list(dict.keys(log))
         updated: list[_Run] = []
@@ -250,24 +265,24 @@ def _rows(log: Any, times: Sequence[Any]) -> list[Any]:
 def _new_runs(log: Any, times: Sequence[Any], pickler: RowPickler) -> Iterator[_Run]:
     """Pickle rows, as far as they are final."""
     at = 0
-    passed_over = 1
+    looked_at, passed_over = _FEW, _ROWS
     while at < len(times):
-        some = times[at : at + _ROWS]
+        some = times[at : at + looked_at]
         loose = 0
         for count, piece in pickler.pickle(some, _rows(log, some)):
             yield _Run(times[at : at + count], piece, 0 if piece else 1)
             at += count
             loose += 0 if piece else count
         if loose <= len(some) // 2:
-            passed_over = 1
+            looked_at, passed_over = min(2 * looked_at, _ROWS), _ROWS
             continue
         # Where most are not final, looking at each would take longer than
         # pickling it.
-        some = times[at : at + passed_over * _ROWS]
+        some = times[at : at + passed_over]
         if some:
             yield _Run(some, None, _ATTEMPTS)
         at += len(some)
-        passed_over *= 2
+        looked_at, passed_over = _FEW, 2 * passed_over
 
 
 def _merged(runs: Iterable[_Run]) -> Iterator[_Run]:
@@ -297,8 +312,8 @@ def _united(runs: list[_Run]) -> _Run:
     )
 
 
-def _assemble(log: Any, runs: Sequence[_Run], pickler: Pickler) -> Iterator[bytes]:
-    """Yield the pickle of a log in pieces.
+def _assemble(log: Any, runs: Sequence[_Run], pickler: Pickler) -> PickledLog:
+    """Put the pickle of a log together.
 
     ``pickler`` writes the class, the rows that are not final and the state;
     its memo holds what these share. It numbers its entries from behind those
@@ -306,21 +321,26 @@ def _assemble(log: Any, runs: Sequence[_Run], pickler: Pickler) -> Iterator[byte
     """
     reserved = max((run.piece.memo_size for run in runs if run.piece), default=0)
     pickler.remember([object() for _ in range(reserved)])
-    pickled = pickler.dump(type(log))
-    yield pickled[: len(_PROLOGUE)]
-    # Entries are numbered by how many there are: these have to be there.
-    yield pickle.NONE + pickle.MEMOIZE * reserved + pickle.POP
-    yield _but_for_the_end(pickled, pickle.EMPTY_TUPLE)
+    log_class = pickler.dump(type(log))
     pickler.remember([log])
-    yield pickle.REDUCE + pickle.MEMOIZE
+    pieces = [
+        log_class[: len(_PROLOGUE)],
+        # Entries are numbered by how many there are: these have to be there.
+        pickle.NONE + pickle.MEMOIZE * reserved + pickle.POP,
+        _but_for_the_end(log_class, pickle.EMPTY_TUPLE) + pickle.REDUCE + pickle.MEMOIZE,
+    ]
+    not_final = []
     for run in runs:
         if run.piece is not None:
-            yield run.piece.body
+            pieces.append(run.piece.body)
         else:
-            rows = dict(zip(run.times, _rows(log, run.times)))
-            yield from _items(pickler.dump(rows))
-    yield _but_for_the_end(pickler.dump(vars(log)), pickle.BUILD)
-    yield pickle.STOP
+            items = _items(pickler.dump(dict(zip(run.times, _rows(log, run.times)))))
+            not_final.append(items)
+            pieces.append(items)
+    state = _but_for_the_end(pickler.dump(vars(log)), pickle.BUILD)
+    return PickledLog(
+        _without_small([*pieces, state + pickle.STOP]), b"".join([log_class, *not_final, state])
+    )
 
 
 def _but_for_the_end(pickled: bytes, opcode: bytes) -> bytes:
@@ -329,8 +349,8 @@ def _but_for_the_end(pickled: bytes, opcode: bytes) -> bytes:
     return pickled[len(_PROLOGUE) : -1] + opcode
 
 
-def _items(pickled: bytes) -> Iterator[bytes]:
-    """Yield what sets the items of a pickled dictionary, in whatever is on the stack."""
+def _items(pickled: bytes) -> bytes:
+    """Return what sets the items of a pickled dictionary, in whatever is on the stack."""
     at = len(_PROLOGUE)
     if pickled[at : at + 1] == pickle.FRAME:
         at += _FRAME_BYTES
@@ -338,11 +358,11 @@ def _items(pickled: bytes) -> Iterator[bytes]:
     # In place of the dictionary, something that was put onto the stack for
     # this purpose is taken from it; the memo entry made next is another one of
     # the log. In place of the end, something is left there.
-    yield pickle.NONE + pickled[len(_PROLOGUE) : at] + pickle.POP
-    yield pickled[at + 1 : -1] + pickle.NONE + pickle.POP
+    begin = pickle.NONE + pickled[len(_PROLOGUE) : at] + pickle.POP
+    return b"".join((begin, memoryview(pickled)[at + 1 : -1], pickle.NONE + pickle.POP))
 
 
-def _joined(pieces: Sequence[bytes]) -> list[bytes]:
+def _without_small(pieces: Sequence[bytes]) -> list[bytes]:
     """Join pieces, but for those that are too large to be copied for nothing."""
     joined: list[bytes] = []
     small: list[bytes] = []

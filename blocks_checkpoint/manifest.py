@@ -22,6 +22,15 @@ BASE_BYTES = 16 * 1024 * 1024
 #: thirty times its own size in memory.
 BYTES_PER_MEMBER = 8 * 1024
 
+_PARTS: Mapping[str, type] = {
+    "saved": dict,
+    "status": dict,
+    "versions": dict,
+    "arrays": list,
+    "pickles": dict,
+    "main_loop": str,
+}
+
 _ROW_FIELDS: Mapping[str, tuple[type, ...]] = {
     "name": (str,),
     "parameter_name": (str,),
@@ -89,17 +98,23 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
             path=path,
             member=MANIFEST,
         )
-    for key, type_ in (("status", dict), ("versions", dict), ("arrays", list), ("pickles", dict)):
+    for key, type_ in _PARTS.items():
         if not isinstance(manifest.setdefault(key, type_()), type_):
             raise damaged(f"has a {key!r} that is no {type_.__name__}")
+    if not isinstance(manifest.setdefault("main_module", None), (dict, type(None))):
+        raise damaged("has a 'main_module' that is no dict")
     for row in manifest["arrays"]:
         _check_row(row, members, damaged)
     for member, described in manifest["pickles"].items():
         if not isinstance(described, dict) or not isinstance(described.get("bytes"), int):
             raise damaged(f"does not describe the pickle {member!r}")
-    names = [row["name"] for row in manifest["arrays"]]
-    if len(set(names)) != len(names):
-        raise damaged("gives one name to two arrays")
+    for field, rows in (
+        ("name", manifest["arrays"]),
+        ("parameter_name", [row for row in manifest["arrays"] if row["kind"] == "parameter"]),
+    ):
+        names = [row[field] for row in rows]
+        if len(set(names)) != len(names):
+            raise damaged("gives one name to two arrays")
     return manifest
 
 
@@ -109,6 +124,8 @@ def _check_row(row: Any, members: Container[str], damaged: Any) -> None:
     for field, types in _ROW_FIELDS.items():
         if field not in row or not isinstance(row[field], types):
             raise damaged(f"has an array row with {field!r} {row.get(field)!r:.80}")
+    if not all(type(length) is int and length >= 0 for length in row["shape"]):
+        raise damaged(f"has an array row with the shape {row['shape']!r:.80}")
     if row["member"] not in members:
         raise damaged(f"speaks of the member {row['member']!r:.80}, which is not in the file")
 

@@ -17,7 +17,7 @@ import numpy as np
 from .engines import identity, stored_value
 from .errors import ParameterMismatch, ParameterWarning
 from .naming import VariableNames, kind_of, name_variables
-from .reachable import known_variables, reachable_variables
+from .reachable import reachable_variables, variables_of_model
 
 __all__ = [
     "Assignment",
@@ -190,7 +190,7 @@ def loop_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
     for variable in reachable_variables(main_loop):
         variables.setdefault(identity(variable), variable)
     found = list(variables.values())
-    first = known_variables(main_loop)
+    first = variables_of_model(main_loop)
     return found, name_variables(found, parameters=parameters, given=given, first=first)
 
 

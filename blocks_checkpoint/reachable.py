@@ -11,7 +11,12 @@ from .array_table import ArrayTable
 from .engines import identity
 from .zip_pickler import PicklerSettings, ZipPickler, write_pickles
 
-__all__ = ["known_variables", "reachable_variables", "variables_without_arrays"]
+__all__ = [
+    "known_variables",
+    "reachable_variables",
+    "variables_of_model",
+    "variables_without_arrays",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +50,16 @@ def known_variables(main_loop: Any) -> list[Any]:
     """List the shared variables that can be had without walking the graph."""
     algorithm = getattr(main_loop, "algorithm", None)
     updated = [pair[0] for pair in getattr(algorithm, "updates", ()) or ()]
-    in_model = list(getattr(getattr(main_loop, "model", None), "shared_variables", ()) or ())
-    return [variable for variable in [*in_model, *updated] if hasattr(variable, "container")]
+    return [*variables_of_model(main_loop), *[each for each in updated if hasattr(each, "container")]]
+
+
+def variables_of_model(main_loop: Any) -> list[Any]:
+    """List the shared variables of a model, in an order that training does not change.
+
+    What the algorithm updates becomes more when training begins.
+    """
+    in_model = getattr(getattr(main_loop, "model", None), "shared_variables", ()) or ()
+    return [variable for variable in in_model if hasattr(variable, "container")]
 
 
 def _met_while_pickling(

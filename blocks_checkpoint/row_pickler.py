@@ -179,9 +179,7 @@ class RowPickler:
             pickler.arrays = []
             self._file.seek(0)
             self._file.truncate()
-        if arrays and (
-            max(map(getrefcount, arrays)) > _LONELY or any(map(weakref.getweakrefcount, arrays))
-        ):
+        if arrays and not _belong_to(arrays, rows):
             return None
         return pickled[len(_BEGINNING) : -1]
 
@@ -233,29 +231,40 @@ def _may_be_final(array: Any) -> bool:
 
 def _ineligible(rows: list[Any]) -> list[int]:
     """Return the indices of rows that are found not to be final without pickling them."""
-    found: set[int] = set()
-    if rows and (set(map(type, rows)) != {dict} or max(map(getrefcount, rows)) > _LONELY):
-        found.update(compress(count(), map(_LONELY.__lt__, map(getrefcount, rows))))
-        found.update(index for index, row in enumerate(rows) if type(row) is not dict)
+    found: list[int] = []
+    if rows and max(map(getrefcount, rows)) > _LONELY:
+        found += compress(count(), map(_LONELY.__lt__, map(getrefcount, rows)))
     # Dictionaries of nothing but numbers and text are not tracked by the
     # collector of cyclic garbage. That is what most rows are, and this is the
     # quickest way to know them.
     for index in compress(count(), map(gc.is_tracked, rows)):
-        if index not in found:
-            row = rows[index]
-            if not all(map(_is_final, chain(row, row.values()))):
-                found.add(index)
-    return sorted(found)
+        row = rows[index]
+        if type(row) is not dict or not all(map(_is_final, chain(row, row.values()))):
+            found.append(index)
+    return sorted(set(found))
+
+
+def _belong_to(arrays: list[Any], rows: list[dict[str, Any]]) -> bool:
+    """Tell whether nothing but the rows and this list refers to the arrays."""
+    values = chain.from_iterable(map(dict.values, rows))
+    return (
+        max(map(getrefcount, arrays)) <= _LONELY
+        and not any(map(weakref.getweakrefcount, arrays))
+        # Others may have the tuple that an array is in.
+        and list(map(type, values)).count(np.ndarray) == len(arrays)
+    )
 
 
 def _is_final(value: Any) -> bool:
-    cls = type(value)
-    if cls in _ATOMS or cls in _NUMBERS:
-        return True
-    if cls is tuple:
-        return all(map(_is_final, value))
     # What else is to be known of arrays is found out when they are pickled.
-    return cls is np.ndarray
+    return type(value) is np.ndarray or _cannot_change(value)
+
+
+def _cannot_change(value: Any) -> bool:
+    cls = type(value)
+    if cls is tuple:
+        return all(map(_cannot_change, value))
+    return cls in _ATOMS or cls in _NUMBERS
 
 
 def _most_memo_entries(body: bytes) -> int:

@@ -31,6 +31,7 @@ from .commit import replacing
 from .continuation import continue_training
 from .engines import is_shared
 from .errors import MainModuleWarning, NameConflict
+from .file_names import member_names
 from .format import MAIN, RESERVED
 from .contents import Contents
 from .snapshot import Snapshot, main_module_places, take_snapshot
@@ -367,3 +368,5 @@ def load_main_loop(file_: PathOrFile, *, main: Main = None) -> Any:
 def _check_member_name(name: str) -> None:
     if name in (*RESERVED, "_pkl", "_parameters") or not name or name.endswith(".npy"):
         raise NameConflict(f"{name!r} is a name that checkpoints use themselves; choose another")
+    if member_names([name], reserved=()) != [f"{name}.npy"]:
+        raise NameConflict(f"{name!r} is no name for a file on every system; choose another")

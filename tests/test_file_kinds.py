@@ -33,7 +33,7 @@ def _npy():
         (bytes(5000), "a file of zeros"),
         (b"learning rate: 0.1\n", "text"),
         ("größe\n".encode() * 300, "text"),
-        (_tar(), "a tar archive, as Blocks itself writes them"),
+        (_tar(), "a tar archive"),
         (gzip.compress(b"x"), "a gzip file"),
         (bz2.compress(b"x"), "a bzip2 file"),
         (lzma.compress(b"x"), "an xz file"),

@@ -102,7 +102,11 @@ def test_a_buffer_takes_over_the_number_of_its_parameter():
 def test_a_buffer_of_a_buffer_hangs_under_it():
     parameter = variable("W")
     buffer = variable("mean", parameter)
-    assert names_of([variable("error", buffer), buffer, parameter]) == ["W.mean.error", "W.mean", "W"]
+    assert names_of([variable("error", buffer), buffer, parameter]) == [
+        "W.mean.error",
+        "W.mean",
+        "W",
+    ]
 
 
 def test_two_buffers_of_one_name_are_numbered():

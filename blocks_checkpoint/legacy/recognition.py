@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zipfile
 from typing import BinaryIO
 
@@ -44,6 +45,10 @@ def find_source(source: str | BinaryIO, path: str | None) -> Source | None:
         if os.path.isdir(source):
             return _in_folder(source)
         try:
+            # A pipe would keep whoever opens it waiting, and a device goes on
+            # for ever.
+            if not stat.S_ISREG(os.stat(source).st_mode):
+                return None
             file = open(source, "rb")  # noqa: SIM115
         except FileNotFoundError as error:
             raise CheckpointNotFound("there is no such file", path=path) from error
