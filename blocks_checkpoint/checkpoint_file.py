@@ -14,13 +14,13 @@ from typing import Any, BinaryIO, Union
 
 import numpy as np
 
-from . import random_state
 from .archive import ArchiveReader, Damage
 from .errors import LoadError, NotACheckpoint
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
 from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
+from .pickling import random_state
 
 __all__ = ["ArrayMapping", "CheckpointFile", "open_checkpoint"]
 

@@ -16,10 +16,10 @@ from .contents import Contents
 from .deferral import after_all_extensions
 from .errors import CheckpointError, SaveError
 from .extension_base import SimpleExtension
-from .extension_states import put_states
-from .generators import StoredGenerators
 from .main_module import script_of
 from .parameters import PreparedAssignment, loop_variables, model_variables, stored_for
+from .pickling.extension_states import put_states
+from .pickling.generators import StoredGenerators
 from .resumption import (
     all_extensions,
     check_stream,

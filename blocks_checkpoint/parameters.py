@@ -17,7 +17,7 @@ import numpy as np
 from .engines import identity, stored_value
 from .errors import ParameterMismatch, ParameterWarning
 from .naming import VariableNames, kind_of, name_variables
-from .reachable import known_variables, reachable_variables
+from .pickling.reachable import known_variables, reachable_variables
 
 __all__ = [
     "Assignment",

@@ -28,11 +28,11 @@ import numpy as np
 
 from .checkpoint_file import Main, PathOrFile, open_checkpoint
 from .commit import replacing
+from .contents import Contents
 from .continuation import continue_training
 from .engines import is_shared
 from .errors import MainModuleWarning, NameConflict
 from .format import MAIN, RESERVED
-from .contents import Contents
 from .snapshot import Snapshot, main_module_places, take_snapshot
 from .zip_pickler import PicklerSettings, main_loop_types
 

@@ -16,10 +16,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from . import diagnosis, main_module, random_state
+from . import diagnosis, main_module
 from .archive import ArchiveWriter
 from .array_rows import Beside, name_arrays, name_values
-from .array_table import ArrayTable
 from .contents import Contents
 from .engines import stored_value
 from .errors import CheckpointWarning, SaveError, UnpicklableError
@@ -33,10 +32,12 @@ from .format import (
     MANIFEST,
     RANDOM_STATE,
 )
-from .generator_variables import describe_values
-from .log_sharing import shared_parts
+from .pickling import random_state
+from .pickling.array_table import ArrayTable
+from .pickling.generator_variables import describe_values
+from .pickling.log_sharing import shared_parts
+from .pickling.reachable import reachable_variables
 from .provenance import plain_status, saved_where, versions
-from .reachable import reachable_variables
 from .zip_pickler import (
     AlreadyPickled,
     PicklerSettings,
