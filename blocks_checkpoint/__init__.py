@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from .extensions import Checkpoint, LoadParameters, Resume
     from .pickling.devices import register_array_type
+    from .retention import KeepAll, KeepBest, KeepEvery, KeepFor, KeepLast, Policy
     from .serialization import (
         add_to_dump,
         dump,
@@ -80,6 +81,7 @@ _HOMES = {
         "UnsupportedFormat",
     ],
     "extensions": ["Checkpoint", "LoadParameters", "Resume"],
+    "retention": ["KeepAll", "KeepBest", "KeepEvery", "KeepFor", "KeepLast", "Policy"],
     "serialization": [
         "add_to_dump",
         "dump",

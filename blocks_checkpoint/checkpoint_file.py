@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Union
 import numpy as np
 
 from .archive import ArchiveReader, Damage
-from .errors import LoadError, NotACheckpoint
+from .errors import DamagedCheckpoint, HostileCheckpoint, LoadError, NotACheckpoint
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
 from .main_module import module_of
@@ -61,7 +61,9 @@ def open_checkpoint(source: PathOrFile, *, mmap: bool = False) -> Any:
     """
     try:
         return CheckpointFile(source, mmap=mmap)
-    except NotACheckpoint as error:
+    except (NotACheckpoint, DamagedCheckpoint, HostileCheckpoint) as error:
+        # Some of what Blocks wrote breaks rules that a checkpoint of ours keeps:
+        # two members of one name, for one.
         from .legacy import open_legacy
 
         old = open_legacy(source)

@@ -19,7 +19,7 @@ _BEGINNINGS = (
     (b"%PDF", "a PDF document"),
     (b"SQLite format 3\x00", "an SQLite database"),
 )
-_TAR = "a tar archive, as Blocks itself writes them; load it with blocks.serialization.load"
+_TAR = "a tar archive, but not one that Blocks wrote"
 
 
 def what_it_seems(head: bytes) -> str:

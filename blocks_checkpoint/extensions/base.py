@@ -6,7 +6,7 @@ import importlib.util
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .errors import CheckpointWarning
+from ..errors import CheckpointWarning
 
 __all__ = ["SimpleExtension"]
 
@@ -33,12 +33,12 @@ def _base_class() -> Any:
                 CheckpointWarning,
                 stacklevel=2,
             )
-    from .miniblocks.extensions import SimpleExtension as Ours
+    from ..miniblocks.extensions import SimpleExtension as Ours
 
     return Ours
 
 
 if TYPE_CHECKING:
-    from .miniblocks.extensions import SimpleExtension
+    from ..miniblocks.extensions import SimpleExtension
 else:
     SimpleExtension = _base_class()

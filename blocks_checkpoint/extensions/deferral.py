@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from .extension_base import SimpleExtension
+from .base import SimpleExtension
 
 __all__ = ["AfterAllExtensions", "after_all_extensions"]
 
