@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from measuring import Ratio, compare, show
 
-from blocks_checkpoint.array_table import ArrayTable
-from blocks_checkpoint.log_unpickler import load_log_pickle
 from blocks_checkpoint.miniblocks.log import TrainingLog
+from blocks_checkpoint.pickling.array_table import ArrayTable
+from blocks_checkpoint.safe_unpickling.log_unpickler import load_log_pickle
 from blocks_checkpoint.zip_pickler import PicklerSettings, ZipPickler
 from blocks_checkpoint.zip_unpickler import ZipUnpickler
 

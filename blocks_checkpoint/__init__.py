@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .archive import Damage
     from .checkpoint_file import CheckpointFile, open_checkpoint
     from .continuation import continue_training
-    from .devices import register_array_type
     from .errors import (
         CheckpointError,
         CheckpointNotFound,
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
         UnsupportedFormat,
     )
     from .extensions import Checkpoint, LoadParameters, Resume
+    from .pickling.devices import register_array_type
+    from .retention import KeepAll, KeepBest, KeepEvery, KeepFor, KeepLast, Policy
     from .serialization import (
         add_to_dump,
         dump,
@@ -58,7 +59,7 @@ _HOMES = {
     "archive": ["Damage"],
     "checkpoint_file": ["CheckpointFile", "open_checkpoint"],
     "continuation": ["continue_training"],
-    "devices": ["register_array_type"],
+    "pickling.devices": ["register_array_type"],
     "errors": [
         "CheckpointError",
         "CheckpointNotFound",
@@ -80,6 +81,7 @@ _HOMES = {
         "UnsupportedFormat",
     ],
     "extensions": ["Checkpoint", "LoadParameters", "Resume"],
+    "retention": ["KeepAll", "KeepBest", "KeepEvery", "KeepFor", "KeepLast", "Policy"],
     "serialization": [
         "add_to_dump",
         "dump",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .parallel import available_cores, for_each
+from .archive.parallel import available_cores, for_each
 
 __all__ = ["Arena", "Copies"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .array_table import ArrayTable, Plan, StoredArray
 from .contents import Contents
 from .file_names import anonymous_member_names, member_names
 from .format import CHAIN, RESERVED
 from .naming import VariableNames, name_variables, numbered, true_name
+from .pickling.array_table import ArrayTable, Plan, StoredArray
 
 __all__ = ["Beside", "name_arrays", "name_values"]
 

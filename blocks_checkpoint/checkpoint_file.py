@@ -16,13 +16,19 @@ from typing import Any, BinaryIO, Union
 
 import numpy as np
 
-from . import random_state
 from .archive import ArchiveReader, Damage
-from .errors import CheckpointError, LoadError, NotACheckpoint
+from .errors import (
+    CheckpointError,
+    DamagedCheckpoint,
+    HostileCheckpoint,
+    LoadError,
+    NotACheckpoint,
+)
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
 from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
+from .pickling import random_state
 
 __all__ = ["ArrayMapping", "CheckpointFile", "open_checkpoint"]
 
@@ -63,7 +69,9 @@ def open_checkpoint(source: PathOrFile, *, mmap: bool = False) -> Any:
     """
     try:
         return CheckpointFile(source, mmap=mmap)
-    except NotACheckpoint as error:
+    except (NotACheckpoint, DamagedCheckpoint, HostileCheckpoint) as error:
+        # Some of what Blocks wrote breaks rules that a checkpoint of ours keeps:
+        # two members of one name, for one.
         from .legacy import open_legacy
 
         old = open_legacy(source)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .extension_states import states_of
 from .format import ITERATION_STATE, LOG
-from .generator_places import describe_generators
 from .naming import is_statistic
-from .reachable import known_variables, variables_of_model
+from .pickling.extension_states import states_of
+from .pickling.generator_places import describe_generators
+from .pickling.reachable import known_variables, variables_of_model
 from .resumption import all_extensions, limits_of
 
 __all__ = ["Contents"]

@@ -9,7 +9,9 @@ from typing import Any
 
 from .candidates import open_newest
 from .checkpoint_file import Main
+from .extensions import Checkpoint
 from .resumption import (
+    all_extensions,
     forget_ending,
     forget_interrupts,
     has_finished,
@@ -77,6 +79,9 @@ def continue_training(
         status["iterations_done"],
     )
     add_extensions(main_loop, extensions)
+    for extension in all_extensions(main_loop):
+        if isinstance(extension, Checkpoint):
+            extension.continued_from = checkpoint.path
     if is_blocks_loop(main_loop) and has_finished(main_loop, limits):
         logger.warning(
             "training has finished already, after %s iterations and %s epochs: nothing is left "
@@ -94,8 +99,6 @@ def continue_training(
 
 def add_extensions(main_loop: Any, extensions: Iterable[Any]) -> None:
     """Add extensions to a main loop, before the first that saves it."""
-    from .extensions import Checkpoint
-
     added = list(extensions)
     present = replace_limits(list(main_loop.extensions), added)
     place = next(

@@ -23,9 +23,9 @@ from .contents import Contents
 from .errors import CheckpointError, LoadError, RefusedClass, SaveError
 from .format import ITERATION_STATE, LOG, MAIN
 from .legacy import LegacyCheckpoint, open_legacy
-from .log_unpickler import load_log_pickle
+from .safe_unpickling.log_unpickler import load_log_pickle
+from .safe_unpickling.vocabulary import shortened
 from .snapshot import Snapshot, take_snapshot
-from .vocabulary import shortened
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cures import cure_for, place_of_definition
+from .pickling.cures import cure_for, place_of_definition
 
 __all__ = ["Findings", "Offender", "Walker", "find_globals", "find_offenders"]
 

@@ -10,12 +10,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .array_rows import Beside
+from .contents import Contents
 from .engines import stored_value
 from .errors import NameConflict, SaveError
 from .format import MANIFEST
 from .naming import name_variables
-from .array_rows import Beside
-from .contents import Contents
 from .snapshot import Snapshot, take_snapshot
 from .zip_pickler import PicklerSettings
 

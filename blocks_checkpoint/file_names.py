@@ -13,8 +13,8 @@ import hashlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from .archive.member_names import folded
 from .format import RESERVED
-from .member_names import folded
 
 __all__ = ["anonymous_member_names", "member_names"]
 

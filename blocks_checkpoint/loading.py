@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .deep import is_endless, with_deep_stack
-from .devices import from_numpy
 from .engines import loaded_versions
 from .errors import CheckpointError, DamagedCheckpoint, LoadError
 from .format import CHAIN, LOG, MAIN
-from .log_sharing import find_part
-from .log_unpickler import load_log_pickle
 from .main_module import MainModule, is_main_module
-from .memory_views import Patchwork, described, rebuild_view
+from .pickling.deep import is_endless, with_deep_stack
+from .pickling.devices import from_numpy
+from .pickling.log_sharing import find_part
+from .pickling.memory_views import Patchwork, described, rebuild_view
+from .safe_unpickling.log_unpickler import load_log_pickle
 from .version import __version__
 from .zip_unpickler import ZipUnpickler
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from .engines import identity, stored_value
 from .errors import ParameterMismatch, ParameterWarning
-from .naming import VariableNames, kind_of, name_variables
-from .reachable import reachable_variables, variables_of_model
+from .naming import VariableNames, is_statistic, name_variables
+from .pickling.reachable import reachable_variables, variables_of_model
 
 __all__ = [
     "Assignment",
@@ -168,7 +168,7 @@ def model_variables(main_loop: Any) -> tuple[list[Any], list[VariableNames]]:
     others = [
         variable
         for variable in getattr(getattr(main_loop, "model", None), "shared_variables", ())
-        if identity(variable) not in known and kind_of(variable) == "buffer"
+        if identity(variable) not in known and is_statistic(variable)
     ]
     variables = parameters + others
     return variables, name_variables(variables, parameters=parameters, given=given)
@@ -244,6 +244,8 @@ def match(
         if row is None:
             if not is_optional:
                 assignment.missing.append(each.parameter_name)
+            elif is_statistic(variable):
+                logger.warning("%s stays as it is: it is not in the file", each.name)
             continue
         taken.add(id(row))
         stored, expected = tuple(row["shape"]), _shape_of(variable)

@@ -20,7 +20,7 @@ import stat
 import sys
 from typing import Any
 
-from .crc import crc32
+from .archive.crc import crc32
 
 if sys.platform != "win32":
     import fcntl

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import random_state
 from .errors import CheckpointError, LoadError
 from .miniblocks.announcing import BATCH_ANNOUNCED
 from .miniblocks.limits import Limit, Verdict, decide, describe, limits_in_force
+from .pickling import random_state
 
 __all__ = [
     "all_extensions",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from .arena import Arena
 from .checkpoint_file import CheckpointFile, open_checkpoint
 from .contents import Contents
 from .errors import (
@@ -16,16 +19,60 @@ from .errors import (
     SaveError,
     UnpicklableError,
 )
-from .serialization import warn_of_main_module, write_snapshot
-from .snapshot import take_snapshot
+from .snapshot import Snapshot, take_snapshot
+from .writing import warn_of_main_module, write_snapshot
 from .zip_pickler import PicklerSettings
 
-__all__ = ["save"]
+__all__ = ["PreparedSave", "prepare"]
 
 logger = logging.getLogger(__name__)
 
 
-def save(
+@dataclass
+class PreparedSave:
+    """A snapshot, and where it is going to be.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    path : str
+    failure : UnpicklableError or None
+        Why the main loop is not in it.
+    verify : bool
+        Read back before the file replaces the one of before.
+    """
+
+    snapshot: Snapshot
+    path: str
+    failure: UnpicklableError | None
+    verify: bool
+
+    def commit(self) -> None:
+        """Write the file, all or nothing; on any thread.
+
+        Raises
+        ------
+        UnpicklableError
+            The file is there, without the main loop.
+        SaveError
+            Nothing was saved.
+        """
+        try:
+            _make_folder(self.path)
+            write_snapshot(self.snapshot, self.path, check=_read_back if self.verify else None)
+        finally:
+            self.snapshot.release()
+        logger.info("saved %s", self.path)
+        if self.failure is not None:
+            raise UnpicklableError(
+                "the main loop was not saved; parameters, and what else could be, were. "
+                f"{self.failure.message}",
+                offenders=self.failure.offenders,
+                path=self.path,
+            ) from self.failure
+
+
+def prepare(
     contents: Contents,
     path: str,
     *,
@@ -33,14 +80,15 @@ def save(
     verify: bool,
     warn_of_main: bool,
     before_partial: Callable[[str], object],
-) -> None:
-    """Save to a path, all or nothing; without the main loop if that is all that is left.
+    further_manifest: Mapping[str, Any],
+    arena: Arena | None = None,
+) -> PreparedSave:
+    """Take the snapshot for a save; without the main loop if that cannot be pickled.
 
     Parameters
     ----------
     contents : Contents
     path : str
-        Its folder is made if it is missing.
     protocol : int
         Pickle protocol.
     verify : bool
@@ -50,37 +98,31 @@ def save(
     before_partial : callable
         Called with the path that the rest will be saved to, when the main
         loop turned out to be impossible to pickle.
+    further_manifest : mapping
+        What the manifest is to say in addition.
+    arena : Arena, optional
+        Copy the arrays into it, so that training can go on.
 
     Raises
     ------
     UnpicklableError
-        The main loop was left out; its ``path`` is where the rest is.
-    SaveError
-        Nothing was saved.
+        Not even the rest can be pickled.
     """
     settings = PicklerSettings(protocol)
-    target, failure = path, None
+    failure = None
     try:
-        snapshot = take_snapshot(contents, settings=settings)
+        snapshot = take_snapshot(contents, settings=settings, arena=arena)
     except UnpicklableError as error:
         if contents.main is None:
             raise
         failure = error
-        target = _beside_complete(path)
-        before_partial(target)
-        snapshot = take_snapshot(contents, settings=settings, without_main=failure)
+        path = _beside_complete(path)
+        before_partial(path)
+        snapshot = take_snapshot(contents, settings=settings, arena=arena, without_main=failure)
+    snapshot.manifest.update(further_manifest)
     if warn_of_main:
         warn_of_main_module(snapshot, contents, path, stacklevel=4)
-    _make_folder(target)
-    write_snapshot(snapshot, target, check=_read_back if verify else None)
-    logger.info("saved %s", target)
-    if failure is not None:
-        raise UnpicklableError(
-            "the main loop was not saved; parameters, and what else could be, were. "
-            f"{failure.message}",
-            offenders=failure.offenders,
-            path=target,
-        ) from failure
+    return PreparedSave(snapshot, path, failure, verify)
 
 
 def _make_folder(path: str) -> None:

@@ -16,10 +16,8 @@ at all where a path is given.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -28,13 +26,14 @@ import numpy as np
 
 from .checkpoint_file import Main, PathOrFile, open_checkpoint
 from .commit import replacing
+from .contents import Contents
 from .continuation import continue_training
 from .engines import is_shared
-from .errors import MainModuleWarning, NameConflict
+from .errors import NameConflict
 from .file_names import member_names
 from .format import MAIN, RESERVED
-from .contents import Contents
-from .snapshot import Snapshot, main_module_places, take_snapshot
+from .snapshot import Snapshot, take_snapshot
+from .writing import warn_of_main_module, write_snapshot
 from .zip_pickler import PicklerSettings, main_loop_types
 
 __all__ = [
@@ -112,43 +111,6 @@ def contents_of(object_: Any, parameters: Iterable[Any] | None) -> Contents:
         parameters=list(own if parameters is None else parameters),
         given_names=get_names() if get_names else {},
         root_name="object",
-    )
-
-
-def write_snapshot(snapshot: Snapshot, file_: PathOrFile, **options: Any) -> None:
-    """Write a snapshot to a path (durably, all or nothing) or to an open file."""
-    if isinstance(file_, (str, os.PathLike)):
-        with replacing(file_, expected_bytes=snapshot.nbytes, **options) as file:
-            snapshot.write(file)
-        return
-    snapshot.write(file_)
-    # What was in the file before and is longer would be read as the end of this.
-    with contextlib.suppress(AttributeError, OSError):
-        if file_.seekable():
-            file_.truncate()
-
-
-def warn_of_main_module(
-    snapshot: Snapshot, contents: Contents, file_: PathOrFile, stacklevel: int
-) -> None:
-    """Warn if the pickles need functions of the running script."""
-    needs = snapshot.manifest["main_module"]
-    if not needs:
-        return
-    places = main_module_places(contents, needs["names"])
-    where = "".join(
-        f"\n  - {name}, at {places.get(name, 'a place not found')}" for name in needs["names"]
-    )
-    path = f"{os.fspath(file_)}: " if isinstance(file_, (str, os.PathLike)) else ""
-    what = "the main loop" if contents.root_name == "main_loop" else "the object"
-    warnings.warn(
-        f"{path}{what} depends on the functions or classes of __main__ listed below. "
-        "continue_training will need them: call it from within this script, under its "
-        "if __name__ == '__main__':, or name the script, continue_training(path, "
-        f"main={needs['script'] or 'train.py'!r}). Moving them into a module that is imported "
-        f"removes the dependence.{where}",
-        MainModuleWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

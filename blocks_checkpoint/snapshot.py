@@ -1,7 +1,7 @@
 """Main loop to snapshot: everything that a checkpoint will contain.
 
 The snapshot is the consistent cut. Once it is taken, the running loop may go
-on; with ``copy=True`` also its arrays are no longer looked at.
+on; if its arrays were copied into an arena, they are no longer looked at.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from . import diagnosis, main_module, random_state
+from . import diagnosis, main_module
 from .archive import ArchiveWriter
+from .arena import Arena, Copies
 from .array_rows import Beside, name_arrays, name_values
-from .array_table import ArrayTable
 from .contents import Contents
 from .engines import stored_value
 from .errors import CheckpointWarning, SaveError, UnpicklableError
@@ -33,10 +33,12 @@ from .format import (
     MANIFEST,
     RANDOM_STATE,
 )
-from .generator_variables import describe_values
-from .log_sharing import shared_parts
+from .pickling import random_state
+from .pickling.array_table import ArrayTable
+from .pickling.generator_variables import describe_values
+from .pickling.log_sharing import shared_parts
+from .pickling.reachable import reachable_variables
 from .provenance import plain_status, saved_where, versions
-from .reachable import reachable_variables
 from .zip_pickler import (
     AlreadyPickled,
     PicklerSettings,
@@ -67,12 +69,15 @@ class Snapshot:
         Without the cost of writing.
     failure : UnpicklableError or None
         Why the main loop is not part of it, if it should have been.
+    copies : Copies or None
+        The memory of the arrays, if they are copies.
     """
 
     pickles: dict[str, bytes]
     arrays: list[tuple[str, np.ndarray[Any, Any]]]
     manifest: dict[str, Any]
     failure: UnpicklableError | None = None
+    copies: Copies | None = field(default=None, repr=False)
 
     @classmethod
     def of_arrays(cls, named: Sequence[tuple[str, np.ndarray[Any, Any]]]) -> Snapshot:
@@ -86,6 +91,18 @@ class Snapshot:
         rows, arrays = name_values(named)
         manifest = _manifest(rows, {}, {}, None)
         return cls({}, arrays, {**manifest, "cost": {}})
+
+    def copy_into(self, arena: Arena) -> None:
+        """Copy the arrays, so that the originals may change."""
+        members = [member for member, _ in self.arrays]
+        self.copies = arena.copy(array for _, array in self.arrays)
+        self.arrays = list(zip(members, self.copies.arrays))
+
+    def release(self) -> None:
+        """Give back the memory of the copies; nothing can be written then."""
+        if self.copies is not None:
+            self.arrays = []
+            self.copies.release()
 
     @property
     def nbytes(self) -> int:
@@ -129,7 +146,7 @@ def take_snapshot(
     contents: Contents,
     *,
     settings: PicklerSettings | None = None,
-    copy: bool = False,
+    arena: Arena | None = None,
     without_main: UnpicklableError | None = None,
     beside: Beside | None = None,
 ) -> Snapshot:
@@ -139,8 +156,9 @@ def take_snapshot(
     ----------
     contents : Contents
     settings : PicklerSettings, optional
-    copy : bool
-        Copy the arrays, so that training may go on while they are written.
+    arena : Arena, optional
+        Copy the arrays into it, so that training may go on while they are
+        written.
     without_main : UnpicklableError, optional
         Why ``contents.main`` cannot be pickled: take the snapshot without it,
         and without whatever else cannot be.
@@ -165,8 +183,8 @@ def take_snapshot(
         pickles = _pickle_without_main(contents, settings)
     pickled = time.perf_counter()
     snapshot = _assemble(contents, pickles, settings, beside, without_main)
-    if copy:
-        snapshot.arrays = [(member, array.copy(order="K")) for member, array in snapshot.arrays]
+    if arena is not None:
+        snapshot.copy_into(arena)
     snapshot.manifest["cost"] = {
         "pickle": pickled - start,
         "copy": time.perf_counter() - pickled,

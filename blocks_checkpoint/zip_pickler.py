@@ -27,12 +27,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .array_table import ArrayTable
-from .deep import DeepPickler, is_endless, with_deep_stack
-from .devices import registered_types, to_numpy, type_name
 from .engines import shared_variable_types, stored_value
 from .errors import LoadError, SaveError
-from .foreign_objects import foreign_reducers
+from .pickling.array_table import ArrayTable
+from .pickling.deep import DeepPickler, is_endless, with_deep_stack
+from .pickling.devices import registered_types, to_numpy, type_name
+from .safe_unpickling.foreign_objects import foreign_reducers
 
 __all__ = [
     "DEFAULT_PROTOCOL",

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from blocks_checkpoint import archive
 from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
+from blocks_checkpoint.archive.member_names import folded
 from blocks_checkpoint.errors import LoadError, SaveError
-from blocks_checkpoint.member_names import folded
 
 BASE = np.arange(4 * 6 * 8).reshape(4, 6, 8)
 LONG = np.tile(np.arange(3000, dtype="f4"), 1000)

@@ -10,9 +10,8 @@ import zlib
 import numpy as np
 import pytest
 
-from blocks_checkpoint import archive_writer
-from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
-from blocks_checkpoint.crc import combine
+from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter, archive_writer
+from blocks_checkpoint.archive.crc import combine
 from blocks_checkpoint.errors import SaveError
 
 

@@ -6,8 +6,8 @@ import math
 import numpy
 import pytest
 
-from blocks_checkpoint.best import BestSoFar, recorded_in
 from blocks_checkpoint.miniblocks.log import TrainingLog
+from blocks_checkpoint.retention.best import BestSoFar, recorded_in
 
 
 def log_with(value, best=None, key="best_checkpoint_error"):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from blocks_checkpoint.byte_source import ByteSource
+from blocks_checkpoint.archive.byte_source import ByteSource
 from blocks_checkpoint.errors import (
     CheckpointNotFound,
     DamagedCheckpoint,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocks_checkpoint.comparison import as_number, is_better
+from blocks_checkpoint.retention.comparison import as_number, is_better
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocks_checkpoint import crc
+from blocks_checkpoint.archive import crc
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 4096, 100_003])
@@ -44,7 +44,7 @@ import sys, io
 for name in {missing!r}:
     sys.modules[name] = None
 import numpy
-from blocks_checkpoint import crc
+from blocks_checkpoint.archive import crc
 from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
 assert crc.LIBRARY == {library!r}, crc.LIBRARY
 file = io.BytesIO()

@@ -4,8 +4,8 @@ import pytest
 from drifting import At, make_main_loop
 
 from blocks_checkpoint import Checkpoint, load_log, load_main_loop
-from blocks_checkpoint.deferral import AfterAllExtensions, after_all_extensions
-from blocks_checkpoint.extension_base import SimpleExtension
+from blocks_checkpoint.extensions.base import SimpleExtension
+from blocks_checkpoint.extensions.deferral import AfterAllExtensions, after_all_extensions
 from blocks_checkpoint.miniblocks.extensions import CompositeExtension, TrainingExtension
 from blocks_checkpoint.resumption import all_extensions
 

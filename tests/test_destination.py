@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from blocks_checkpoint.best import BestSoFar
-from blocks_checkpoint.destination import Destination
 from blocks_checkpoint.errors import SaveError
 from blocks_checkpoint.miniblocks.log import TrainingLog
 from blocks_checkpoint.retention import KeepBest, KeepLast
+from blocks_checkpoint.retention.best import BestSoFar
+from blocks_checkpoint.retention.destination import Destination
 
 NAME = "run-{iterations_done:03d}-{error:.2f}.zip"
 

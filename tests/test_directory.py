@@ -3,8 +3,13 @@ import zipfile
 
 import pytest
 
-from blocks_checkpoint import directory, directory_end, zip_structures
-from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
+from blocks_checkpoint.archive import (
+    ArchiveReader,
+    ArchiveWriter,
+    directory,
+    directory_end,
+    zip_structures,
+)
 from blocks_checkpoint.errors import HostileCheckpoint, SaveError
 
 
@@ -65,7 +70,7 @@ def test_directory_is_bounded_for_reader_and_writer(monkeypatch):
     monkeypatch.setattr(zip_structures, "MAX_DIRECTORY_BYTES", 1000)
     with pytest.raises(HostileCheckpoint, match="1000 is the limit"):
         ArchiveReader(file)
-    monkeypatch.setattr("blocks_checkpoint.archive_writer.MAX_DIRECTORY_BYTES", 1000)
+    monkeypatch.setattr("blocks_checkpoint.archive.archive_writer.MAX_DIRECTORY_BYTES", 1000)
     with ArchiveWriter(io.BytesIO()) as writer:
         for number in range(20):
             writer.add_bytes(str(number), b"")

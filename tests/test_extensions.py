@@ -583,8 +583,9 @@ def test_all_of_what_does_not_fit_is_one_error_that_changes_nothing(path):
 
 
 def test_resume_into_another_kind_of_stream_refuses_and_changes_nothing(path):
-    from blocks_checkpoint.miniblocks.streams import DataStream
     from drifting import make_stream
+
+    from blocks_checkpoint.miniblocks.streams import DataStream
 
     class OtherStream(DataStream):
         pass

@@ -17,8 +17,14 @@ import pytest
 from drifting import make_main_loop
 from interventions import Do
 
-from blocks_checkpoint import Checkpoint, SaveError, continue_training, load_log, open_checkpoint
-from blocks_checkpoint import commit
+from blocks_checkpoint import (
+    Checkpoint,
+    SaveError,
+    commit,
+    continue_training,
+    load_log,
+    open_checkpoint,
+)
 from blocks_checkpoint.commit import STEPS
 from blocks_checkpoint.miniblocks.extensions import FinishAfter
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from blocks_checkpoint.archive import ArchiveReader
+from blocks_checkpoint.archive.file_kinds import what_it_seems
 from blocks_checkpoint.errors import DamagedCheckpoint, NotACheckpoint
-from blocks_checkpoint.file_kinds import what_it_seems
 
 
 def _tar():

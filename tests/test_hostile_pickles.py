@@ -15,9 +15,9 @@ import pytest
 from hostile_pickles import ATTACKS, BOMBS, HEAVY, SYSTEM, called, whole
 
 from blocks_checkpoint.errors import CheckpointError, DamagedCheckpoint, HostileCheckpoint
-from blocks_checkpoint.inert_unpickler import load_inert
-from blocks_checkpoint.log_unpickler import load_log_pickle
 from blocks_checkpoint.miniblocks.log import TrainingLog
+from blocks_checkpoint.safe_unpickling.inert_unpickler import load_inert
+from blocks_checkpoint.safe_unpickling.log_unpickler import load_log_pickle
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from blocks_checkpoint.errors import DamagedCheckpoint
-from blocks_checkpoint.inert_unpickler import Inert, InertClass, load_inert
 from blocks_checkpoint.miniblocks.log import TrainingLog
+from blocks_checkpoint.safe_unpickling.inert_unpickler import Inert, InertClass, load_inert
 
 
 class Thing:

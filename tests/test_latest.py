@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 
-from blocks_checkpoint.latest import point_latest_to
+from blocks_checkpoint.retention.latest import point_latest_to
 
 
 def test_link_is_relative_and_follows_its_folder(tmp_path):

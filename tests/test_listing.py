@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from blocks_checkpoint.cli.inspecting import main
 from blocks_checkpoint.cli.listing import chosen_policy
-from blocks_checkpoint.policy_forms import to_plain
 from blocks_checkpoint.retention import KeepBest, KeepEvery, KeepFor, KeepLast
+from blocks_checkpoint.retention.policy_forms import to_plain
 
 NO_OPTIONS = {
     "keep_last": None,

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from blocks_checkpoint.errors import CheckpointError, DamagedCheckpoint, LoadError, RefusedClass
-from blocks_checkpoint.log_unpickler import load_log_pickle
 from blocks_checkpoint.miniblocks.log import TrainingLog
+from blocks_checkpoint.safe_unpickling.log_unpickler import load_log_pickle
 
 PICKLES = Path(__file__).resolve().parent / "pickles"
 
@@ -171,7 +171,7 @@ def test_log_of_blocks_is_read_in_a_process_that_cannot_import_blocks_or_theano(
 import sys
 for name in ("blocks", "theano", "pytensor", "aesara"):
     sys.modules[name] = None
-from blocks_checkpoint.log_unpickler import load_log_pickle
+from blocks_checkpoint.safe_unpickling.log_unpickler import load_log_pickle
 with open(sys.argv[1], "rb") as source:
     print(load_log_pickle(source).status["iterations_done"])
 """

@@ -1,6 +1,6 @@
 import pytest
 
-from blocks_checkpoint.member_names import MAX_NAME_BYTES, fault_of_name, folded, is_plain
+from blocks_checkpoint.archive.member_names import MAX_NAME_BYTES, fault_of_name, folded, is_plain
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from blocks_checkpoint import npy
+from blocks_checkpoint.archive import npy
 
 STRUCTURED = np.dtype([("a", "<f4"), ("b", ">i2", (3,)), ("c", [("d", "S5"), ("e", "<M8[us]")])])
 DTYPES = [

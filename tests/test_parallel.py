@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from blocks_checkpoint.parallel import available_cores, for_each
+from blocks_checkpoint.archive.parallel import available_cores, for_each
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 5])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocks_checkpoint.errors import SaveError
-from blocks_checkpoint.path_template import PathTemplate, is_template, template_values
+from blocks_checkpoint.retention.path_template import PathTemplate, is_template, template_values
 
 NOW = datetime(2024, 5, 1, 14, 3, 59)
 VALUES = template_values(

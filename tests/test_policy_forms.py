@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from blocks_checkpoint.policy_forms import from_plain, policy_of, to_plain
 from blocks_checkpoint.retention import (
     KeepAll,
     KeepAny,
@@ -14,6 +13,7 @@ from blocks_checkpoint.retention import (
     KeepLast,
     Policy,
 )
+from blocks_checkpoint.retention.policy_forms import from_plain, policy_of, to_plain
 
 BEST = KeepBest(2, "error", "max")
 

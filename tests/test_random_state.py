@@ -4,8 +4,8 @@ import random
 import numpy as np
 import pytest
 
-from blocks_checkpoint import random_state
 from blocks_checkpoint.errors import DamagedCheckpoint
+from blocks_checkpoint.pickling import random_state
 
 
 @pytest.fixture(autouse=True)

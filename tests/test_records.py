@@ -5,9 +5,9 @@ import pickle
 import numpy
 import pytest
 
-from blocks_checkpoint import records
 from blocks_checkpoint.miniblocks.log import TrainingLog
-from blocks_checkpoint.records import LastRecords, current_value
+from blocks_checkpoint.retention import records
+from blocks_checkpoint.retention.records import LastRecords, current_value
 
 
 class CountingLog(TrainingLog):

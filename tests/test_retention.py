@@ -378,7 +378,7 @@ def test_policies_need_neither_numpy_nor_files():
         "import sys\n"
         "for name in ('numpy', 'zipfile', 'pytensor', 'theano', 'aesara'):\n"
         "    sys.modules[name] = None\n"
-        "import blocks_checkpoint.policy_forms\n"
+        "import blocks_checkpoint.retention.policy_forms\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from blocks_checkpoint.path_template import PathTemplate
 from blocks_checkpoint.retention import KeepAll, KeepBest, KeepFor, KeepLast, Policy
-from blocks_checkpoint.series import Series, apply, series_id
+from blocks_checkpoint.retention.path_template import PathTemplate
+from blocks_checkpoint.retention.series import Series, apply, series_id
 
 NAME = "run-{iterations_done}.zip"
 OURS = "0123"

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from blocks_checkpoint.summer import Summer
+from blocks_checkpoint.archive.summer import Summer
 
 
 def test_sum_of_chunks_is_that_of_the_whole_each_time_anew():

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from blocks_checkpoint.errors import LoadError
-from blocks_checkpoint.policy_forms import to_plain
 from blocks_checkpoint.retention import KeepLast, Saved
-from blocks_checkpoint.survey import Entry, is_whole, read_entry, survey
+from blocks_checkpoint.retention.policy_forms import to_plain
+from blocks_checkpoint.retention.survey import Entry, is_whole, read_entry, survey
 
 LEGACY = Path(__file__).resolve().parent / "legacy"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocks_checkpoint import zip_structures as zs
+from blocks_checkpoint.archive import zip_structures as zs
 
 GIB4 = 1 << 32
 SIZES = st.one_of(

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..retention import KeepAny, KeepBest, KeepEvery, KeepFor, KeepLast, Policy, why_kept
-from ..survey import Entry, Survey, is_whole, survey
+from ..retention.survey import Entry, Survey, is_whole, survey
 from .errors import one_line_errors, one_line_warnings
 from .tables import make_console
 from .text import one_line, printable, readable_bytes

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from ..retention import Policy, Saved, to_delete
-from ..series import apply
-from ..survey import Entry, is_whole
+from ..retention.series import apply
+from ..retention.survey import Entry, is_whole
 from .listing import chosen_policy, policy_options, survey_of
 from .text import one_line, readable_bytes
 

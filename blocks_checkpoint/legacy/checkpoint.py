@@ -18,7 +18,7 @@ from ..errors import (
     ParameterWarning,
 )
 from ..format import ITERATION_STATE, LOG, MAIN
-from ..log_unpickler import load_log_pickle
+from ..safe_unpickling.log_unpickler import load_log_pickle
 from .full_unpickling import unpickle_with_blocks
 from .log_inside import find_log
 from .names import Names, stored_forms

@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from ..errors import CheckpointWarning, LoadError
-from ..inert_unpickler import Inert, inert_values, load_inert
 from ..miniblocks.log import TrainingLog
-from ..vocabulary import shortened
+from ..safe_unpickling.inert_unpickler import Inert, inert_values, load_inert
+from ..safe_unpickling.vocabulary import shortened
 
 __all__ = ["find_log"]
 

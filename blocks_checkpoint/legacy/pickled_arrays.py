@@ -16,8 +16,8 @@ import numpy as np
 
 from ..archive import Damage
 from ..errors import DamagedCheckpoint, HostileCheckpoint
-from ..inert_unpickler import Inert, InertClass, load_inert
 from ..naming import numbered
+from ..safe_unpickling.inert_unpickler import Inert, InertClass, load_inert
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]

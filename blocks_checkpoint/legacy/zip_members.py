@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..archive import Damage
+from ..archive.npy import MAGIC, NpyError, header_length, parse_header
 from ..errors import DamagedCheckpoint, HostileCheckpoint
 from ..naming import numbered
-from ..npy import MAGIC, NpyError, header_length, parse_header
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]

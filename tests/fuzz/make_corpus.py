@@ -13,8 +13,9 @@ import zipfile
 import numpy as np
 import readers
 
-from blocks_checkpoint import dump, random_state, save_parameters
+from blocks_checkpoint import dump, save_parameters
 from blocks_checkpoint.miniblocks.log import TrainingLog
+from blocks_checkpoint.pickling import random_state
 
 __all__ = ["seeds"]
 

@@ -15,13 +15,13 @@ import zipfile
 
 import numpy as np
 
-from blocks_checkpoint import npy, random_state
-from blocks_checkpoint.archive import ArchiveWriter
+from blocks_checkpoint.archive import ArchiveWriter, npy
 from blocks_checkpoint.checkpoint_file import open_checkpoint
 from blocks_checkpoint.errors import CheckpointError
 from blocks_checkpoint.legacy import open_legacy
-from blocks_checkpoint.log_unpickler import load_log_pickle
 from blocks_checkpoint.manifest import parse_manifest
+from blocks_checkpoint.pickling import random_state
+from blocks_checkpoint.safe_unpickling.log_unpickler import load_log_pickle
 
 __all__ = ["TARGETS", "packed", "run", "unpacked"]
 

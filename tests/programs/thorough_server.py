@@ -25,7 +25,6 @@ import thorough  # noqa: E402 - after the filter
 
 from blocks_checkpoint import Checkpoint, Resume, continue_training, open_checkpoint  # noqa: E402
 
-
 #: Exit codes, beside 0 for a run that has come to its end and 1 for a fault.
 BROKEN, INTERRUPTED = 2, 3
 

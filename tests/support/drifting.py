@@ -10,7 +10,7 @@ import time
 import numpy
 
 from blocks_checkpoint.engines import current
-from blocks_checkpoint.extension_base import SimpleExtension
+from blocks_checkpoint.extensions.base import SimpleExtension
 from blocks_checkpoint.miniblocks.algorithms import TrainingAlgorithm
 from blocks_checkpoint.miniblocks.bricks import MLP, Tanh
 from blocks_checkpoint.miniblocks.datasets import IndexableDataset

@@ -1,0 +1,370 @@
+"""Writing a zip archive of bytes and arrays."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..errors import SaveError
+from . import npy
+from .crc import crc32
+from .member_names import fault_of_name, folded
+from .summer import Summer
+from .zip_structures import (
+    DEFLATED,
+    MAX_DIRECTORY_BYTES,
+    STORED,
+    Member,
+    central_entry,
+    ending,
+    local_header,
+)
+
+__all__ = ["ArchiveWriter"]
+
+# Large enough that the interpreter's lock is taken rarely: a training loop on
+# another thread shall not feel it.
+_CHUNK = 8 << 20
+# Up to this size summing first is cheaper than writing the header twice.
+_SUM_FIRST = 1 << 20
+# Up to this size a member is copied and written together with its neighbours.
+_SMALL = 256 << 10
+_PENDING = 1 << 20
+# An entry of the directory without its name.
+_LONGEST_ENTRY = 46 + 28
+
+
+class ArchiveWriter:
+    """Writer of one archive.
+
+    Use it in a ``with`` statement: leaving it without an error writes the
+    directory, without which the file is no archive; leaving it with an error
+    writes nothing more.
+
+    Parameters
+    ----------
+    file : binary file
+        Open for writing, at its beginning. It is not closed. A file that
+        cannot seek (a pipe) is given everything in order, at the price of
+        summing each array before it is written.
+    compression : None or 'deflate', optional
+        By default members are stored as they are.
+
+    Raises
+    ------
+    SaveError
+        From `add_bytes` and `add_array`: the name is not allowed or taken, or
+        the array cannot be stored without pickling. Nothing was written then.
+    OSError
+        From any method: the file could not be written. The writer is of no
+        more use.
+    """
+
+    def __init__(self, file: BinaryIO, *, compression: str | None = None) -> None:
+        if compression not in {None, "deflate"}:
+            raise ValueError(f"compression is {compression!r}; use None or 'deflate'")
+        self._file = file
+        self._method = DEFLATED if compression else STORED
+        self._compression = compression
+        # Whatever is written to a file opened for appending lands at its end.
+        self._seekable = file.seekable() and "a" not in str(getattr(file, "mode", ""))
+        if file.seekable() and file.tell():
+            raise ValueError("the file is not at its beginning; an archive must begin there")
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._offset = 0
+        self._names: set[str] = set()
+        self._entries: list[bytes] = []
+        self._directory_bytes = 0
+        self._state = "open"
+        self._summer = Summer()
+
+    @property
+    def bytes_written(self) -> int:
+        """Length in bytes of what was added so far."""
+        return self._offset
+
+    def add_bytes(self, name: str, data: Any) -> Member:
+        """Add a member of bytes.
+
+        Parameters
+        ----------
+        name : str
+            Name in the archive.
+        data : bytes-like, or a list or tuple of bytes-like
+            Pieces are written one after another.
+
+        Returns
+        -------
+        Member
+        """
+        raw_name, key = self._admit(name)
+        pieces = data if isinstance(data, (list, tuple)) else [data]
+        views = [pickle.PickleBuffer(piece).raw() for piece in pieces]
+        size = sum(map(len, views))
+        if size <= _SMALL and self._method == STORED:
+            return self._add_small(name, raw_name, key, b"".join(views))
+        chunks = [chunk for view in views for chunk in _chunks_of_bytes(view)]
+        return self._add(name, raw_name, key, chunks, size)
+
+    def add_array(self, name: str, array: np.ndarray[Any, Any]) -> Member:
+        """Add an array as an NPY member.
+
+        Parameters
+        ----------
+        name : str
+            Whole name in the archive, with ``.npy`` at the end.
+        array : numpy.ndarray
+            Of any dtype but objects. A Fortran-ordered array is stored so; one
+            that is neither is stored in C order.
+
+        Returns
+        -------
+        Member
+        """
+        raw_name, key = self._admit(name)
+        if not raw_name.endswith(b".npy"):
+            raise SaveError("the name of an array member must end in .npy", member=name)
+        if type(array) is not np.ndarray:
+            if isinstance(array, np.ma.MaskedArray):
+                raise SaveError(
+                    "a masked array would lose its mask; store data and mask", member=name
+                )
+            array = np.asarray(array)
+        flags = array.flags
+        fortran_order = flags.f_contiguous and not flags.c_contiguous
+        try:
+            header = npy.header_bytes(array.dtype, array.shape, fortran_order)
+        except npy.NpyError as error:
+            raise SaveError(f"cannot be stored: {error}", member=name) from error
+        size = len(header) + array.nbytes
+        if size <= _SMALL and self._method == STORED:
+            data = header + array.tobytes("F" if fortran_order else "C")
+            return self._add_small(name, raw_name, key, data)
+        return self._add(name, raw_name, key, _ArrayBytes(header, array, fortran_order), size)
+
+    def close(self) -> None:
+        """Write the directory; after that nothing can be added."""
+        if self._state == "closed":
+            return
+        if self._state != "open":
+            raise ValueError(f"this archive writer is {self._state}")
+        directory = b"".join(self._entries)
+        end = ending(directory, len(self._entries), self._offset)
+        self._pending += (directory, end)
+        self._flush()
+        self._offset += len(directory) + len(end)
+        if hasattr(self._file, "flush"):
+            self._file.flush()
+        self._state = "closed"
+
+    def __enter__(self) -> ArchiveWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._state = "given up"
+
+    def _admit(self, name: str) -> tuple[bytes, str]:
+        """Return a new name as UTF-8, and what no other may equal."""
+        if self._state != "open":
+            raise ValueError(f"this archive writer is {self._state}")
+        fault = fault_of_name(name)
+        if fault:
+            raise SaveError(f"this member name is not allowed: {fault}", member=name)
+        key = folded(name)
+        if key in self._names:
+            raise SaveError(
+                "the archive has a member of this name already (names that differ in case "
+                "or in the composition of letters only count as one)",
+                member=name,
+            )
+        raw_name = name.encode("utf-8")
+        if self._directory_bytes + _LONGEST_ENTRY + len(raw_name) > MAX_DIRECTORY_BYTES:
+            raise SaveError(f"the archive has too many members: {len(self._entries)}", member=name)
+        return raw_name, key
+
+    def _add_small(self, name: str, raw_name: bytes, key: str, data: bytes) -> Member:
+        size = len(data)
+        crc = crc32(data)
+        header_offset = self._offset
+        header = local_header(raw_name, STORED, crc, size, size, header_offset)
+        # The caller may change the array before this is written: it is a copy.
+        self._pending += (header, data)
+        data_offset = header_offset + len(header)
+        self._offset = data_offset + size
+        self._pending_bytes += len(header) + size
+        if self._pending_bytes >= _PENDING:
+            self._flush()
+        return self._enter(name, raw_name, key, crc, size, size, header_offset, data_offset)
+
+    def _add(
+        self, name: str, raw_name: bytes, key: str, pieces: Iterable[Any], size: int
+    ) -> Member:
+        self._state = "broken: adding a member was not completed"
+        header_offset = self._offset
+        if self._method == DEFLATED:
+            data_offset, crc, stored = self._write_deflated(raw_name, pieces, size)
+        else:
+            data_offset, crc = self._write_stored(raw_name, pieces, size)
+            stored = size
+        self._state = "open"
+        return self._enter(name, raw_name, key, crc, size, stored, header_offset, data_offset)
+
+    def _write_stored(self, raw_name: bytes, pieces: Iterable[Any], size: int) -> tuple[int, int]:
+        """Write header and data of a member; return where its data begin, and their sum."""
+        header_offset = self._offset
+        if size <= _SUM_FIRST or not self._seekable:
+            crc = 0
+            for piece in pieces:
+                crc = crc32(piece, crc)
+            data_offset = self._begin(raw_name, crc, size, size)
+            for piece in pieces:
+                self._write(piece)
+        else:
+            # The sum is known when the data are written: the header is
+            # written once more then.
+            data_offset = self._begin(raw_name, 0, size, size)
+            for piece in pieces:
+                self._summer.begin(piece)
+                self._write(piece)
+            crc = self._summer.finish()
+            self._patch(raw_name, crc, size, size, header_offset)
+        return data_offset, crc
+
+    def _write_deflated(
+        self, raw_name: bytes, pieces: Iterable[Any], size: int
+    ) -> tuple[int, int, int]:
+        """Do as `_write_stored`, and return the compressed length as well."""
+        header_offset = self._offset
+        packer = _Deflater(pieces)
+        if self._seekable and size > _SMALL:
+            data_offset = self._begin(raw_name, 0, size, 0)
+            for packed in packer:
+                self._write(packed)
+            self._patch(raw_name, packer.crc, size, packer.stored, header_offset)
+        else:
+            data = b"".join(packer)
+            data_offset = self._begin(raw_name, packer.crc, size, packer.stored)
+            self._write(data)
+        return data_offset, packer.crc, packer.stored
+
+    def _begin(self, raw_name: bytes, crc: int, size: int, stored: int) -> int:
+        header = local_header(raw_name, self._method, crc, size, stored, self._offset)
+        self._pending.append(header)
+        self._offset += len(header)
+        return self._offset
+
+    def _patch(self, raw_name: bytes, crc: int, size: int, stored: int, header_offset: int) -> None:
+        header = local_header(raw_name, self._method, crc, size, stored, header_offset)
+        self._file.seek(header_offset)
+        self._write_out(header)
+        self._file.seek(self._offset)
+
+    def _enter(
+        self,
+        name: str,
+        raw_name: bytes,
+        key: str,
+        crc: int,
+        size: int,
+        stored: int,
+        header_offset: int,
+        data_offset: int,
+    ) -> Member:
+        """Note a member for the directory."""
+        entry = central_entry(raw_name, self._method, crc, size, stored, header_offset)
+        self._entries.append(entry)
+        self._directory_bytes += len(entry)
+        self._names.add(key)
+        return Member(name, header_offset, data_offset, size, stored, crc, self._compression)
+
+    def _write(self, data: Any) -> None:
+        self._flush()
+        self._offset += len(data)
+        self._write_out(data)
+
+    def _flush(self) -> None:
+        """Write what was held back to be written in one call."""
+        if self._pending:
+            data = b"".join(self._pending)
+            self._pending.clear()
+            self._pending_bytes = 0
+            self._write_out(data)
+
+    def _write_out(self, data: Any) -> None:
+        state, self._state = self._state, "broken: its file could not be written"
+        view = memoryview(data)
+        # A raw file may take less than it is given.
+        while len(view):
+            taken = self._file.write(view)
+            if taken is None:
+                raise BlockingIOError("the file does not wait until it can be written to")
+            view = view[taken:]
+        self._state = state
+
+
+class _ArrayBytes:
+    """The bytes of an array member, piece by piece, as often as one likes."""
+
+    def __init__(self, header: bytes, array: np.ndarray[Any, Any], fortran_order: bool) -> None:
+        self._header = header
+        self._array = array.T if fortran_order else array
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self._header
+        if self._array.nbytes:
+            for part in _contiguous_parts(self._array):
+                yield from _chunks_of_bytes(part.reshape(-1).view(np.uint8).data)
+
+
+def _contiguous_parts(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield `array` in C order: itself, or copies of at most a chunk where it has gaps."""
+    if array.flags.c_contiguous or array.nbytes <= _CHUNK or not array.ndim:
+        yield np.ascontiguousarray(array)
+        return
+    row_bytes = array.nbytes // len(array)
+    rows = _CHUNK // row_bytes
+    if rows:
+        for start in range(0, len(array), rows):
+            yield np.ascontiguousarray(array[start : start + rows])
+    else:
+        for row in array:
+            yield from _contiguous_parts(row)
+
+
+def _chunks_of_bytes(view: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(view), _CHUNK):
+        yield view[start : start + _CHUNK]
+
+
+class _Deflater:
+    """Pieces of bytes, compressed; afterwards their sum and compressed length."""
+
+    def __init__(self, pieces: Iterable[Any]) -> None:
+        self._pieces = pieces
+        self.crc = 0
+        self.stored = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        packer = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)
+        for piece in self._pieces:
+            self.crc = crc32(piece, self.crc)
+            yield self._count(packer.compress(piece))
+        yield self._count(packer.flush())
+
+    def _count(self, packed: bytes) -> bytes:
+        self.stored += len(packed)
+        return packed

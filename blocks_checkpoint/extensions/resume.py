@@ -1,0 +1,229 @@
+"""Loading into a main loop that was built anew."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from ..candidates import open_newest
+from ..parameters import PreparedAssignment, loop_variables, model_variables, stored_for
+from ..pickling.extension_states import put_states
+from ..pickling.generators import StoredGenerators
+from ..resumption import (
+    all_extensions,
+    check_stream,
+    finish_blocks_loop,
+    forget_ending,
+    has_finished,
+    is_blocks_loop,
+    log_classes_of,
+    put_iteration_state,
+    put_log,
+    put_random_state,
+)
+from .base import SimpleExtension
+
+__all__ = ["Load", "LoadParameters", "Resume"]
+
+logger = logging.getLogger(__name__)
+
+LOADED_FROM = "loaded_from"
+
+
+class Resume(SimpleExtension):
+    """Put a checkpoint's state into a newly built main loop, before training.
+
+    Parameters, and every other shared variable that both sides have
+    (optimiser buffers, statistics of batch normalisation), are set. The
+    extensions of the new main loop are its own.
+
+    Makes a record ``loaded_from`` in the log's current row.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A checkpoint; or a folder or a pattern (``'runs/*.zip'``) of several,
+        of which the newest good one is taken.
+    load_log : bool
+        Go on with the log, hence with the counts of iterations and epochs.
+    load_iteration_state : bool
+        Go on with the data stream where it was, in mid-epoch with the next
+        batch, and with the global random generators as they were. Unpickles
+        the data stream: only for files you trust.
+    missing_ok : bool
+        If there is no file at all, start afresh instead of raising an error.
+    allow : iterable of type or str
+        Classes that the log may contain beyond those a log is made of.
+    **triggers
+        When; before training by default.
+
+    Raises
+    ------
+    CheckpointNotFound
+        There is no file, from the main loop's ``run``.
+    ParameterMismatch
+        The parameters are not those of the model. Nothing was changed.
+    LoadError
+        Something in the file cannot be read. Nothing was changed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        load_log: bool = False,
+        load_iteration_state: bool = False,
+        *,
+        missing_ok: bool = False,
+        allow: Iterable[Any] = (),
+        **triggers: Any,
+    ) -> None:
+        triggers.setdefault("before_training", True)
+        super().__init__(**triggers)
+        self.path = os.fspath(path)
+        self.load_log = load_log
+        self.load_iteration_state = load_iteration_state
+        self.missing_ok = missing_ok
+        self.allow = tuple(allow)
+        self.has_finished = False
+        self.loaded_from: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "has_finished": False, "loaded_from": None}
+
+    def dispatch(self, callback_name: Any, *args: Any) -> None:
+        """Load if a condition says so; and keep a Blocks loop from passing its end."""
+        super().dispatch(callback_name, *args)
+        if callback_name == "on_resumption" and self.has_finished:
+            logger.warning("training has finished already: nothing is left to do")
+            finish_blocks_loop()
+
+    def do(self, which_callback: Any = None, *args: Any) -> None:
+        """Load."""
+        checkpoint = open_newest(self.path, missing_ok=self.missing_ok)
+        if checkpoint is None:
+            return
+        with checkpoint:
+            self._load(checkpoint)
+        self.main_loop.log.current_row[LOADED_FROM] = self.loaded_from = checkpoint.path
+        logger.info("loaded %s", checkpoint.path)
+
+    def _load(self, checkpoint: Any) -> None:
+        main_loop = self.main_loop
+        # Everything is read before anything is changed.
+        variables, names = loop_variables(main_loop)
+        assignment = stored_for(variables, names, checkpoint, optional_kinds=("buffer", "shared"))
+        assignment.require_complete(checkpoint.path, strict=True)
+        prepared = assignment.prepare(checkpoint)
+        log = iteration_state = generators = None
+        if self.load_log:
+            log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
+        if self.load_iteration_state:
+            iteration_state = checkpoint.iteration_state()
+            check_stream(main_loop, iteration_state, checkpoint.path)
+            generators = StoredGenerators.of(checkpoint, main_loop)
+            put_random_state(checkpoint)
+        prepared.carry_out()
+        if log is not None:
+            put_log(main_loop, log)
+            put_states(all_extensions(main_loop), checkpoint.manifest.get("extensions", {}))
+        if generators is not None:
+            put_iteration_state(main_loop, iteration_state, checkpoint.manifest["status"])
+            generators.put(main_loop)
+        elif log is not None:
+            # Without the iterator of the epoch it was saved in, that epoch
+            # begins anew.
+            log.status["epoch_started"] = False
+        self.has_finished = is_blocks_loop(main_loop) and has_finished(
+            main_loop, checkpoint.manifest.get("limits")
+        )
+        if log is not None and not self.has_finished:
+            forget_ending(main_loop)
+
+
+class Load(Resume):
+    """``Resume`` under the name and with the arguments that Blocks gave it.
+
+    As in Blocks, a missing file is no error, and is logged.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    load_iteration_state, load_log : bool
+        As for :class:`Resume`, in Blocks' order.
+    **triggers
+        When; before training by default.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        load_iteration_state: bool = False,
+        load_log: bool = False,
+        **triggers: Any,
+    ) -> None:
+        super().__init__(path, load_log, load_iteration_state, missing_ok=True, **triggers)
+
+
+class LoadParameters(SimpleExtension):
+    """Start from the parameters of a checkpoint, by name, before training.
+
+    Reads arrays and the manifest. Nothing is unpickled, so that the file may
+    come from anybody.
+
+    Makes a record ``loaded_from`` in the log's current row.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A checkpoint, or parameters that ``save_parameters`` saved; or a
+        folder or a pattern, as for :class:`Resume`.
+    strict : bool
+        If true, a parameter that is missing, or has another shape, or is not
+        one of the model's, is an error that lists all such, and nothing is
+        changed. If false, what fits is loaded, and a warning lists the rest.
+    missing_ok : bool
+        If there is no file at all, start afresh instead of raising an error.
+    **triggers
+        When; before training by default.
+
+    Raises
+    ------
+    ParameterMismatch
+        From the main loop's ``run``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        strict: bool = True,
+        *,
+        missing_ok: bool = False,
+        **triggers: Any,
+    ) -> None:
+        triggers.setdefault("before_training", True)
+        super().__init__(**triggers)
+        self.path = os.fspath(path)
+        self.strict = strict
+        self.missing_ok = missing_ok
+        self.loaded_from: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "loaded_from": None}
+
+    def do(self, which_callback: Any = None, *args: Any) -> None:
+        """Load."""
+        checkpoint = open_newest(self.path, missing_ok=self.missing_ok)
+        if checkpoint is None:
+            return
+        with checkpoint:
+            self._prepare(checkpoint).carry_out()
+        self.main_loop.log.current_row[LOADED_FROM] = self.loaded_from = checkpoint.path
+        logger.info("loaded %s", checkpoint.path)
+
+    def _prepare(self, checkpoint: Any) -> PreparedAssignment:
+        variables, names = model_variables(self.main_loop)
+        assignment = stored_for(variables, names, checkpoint)
+        assignment.require_complete(checkpoint.path, strict=self.strict, stacklevel=4)
+        return assignment.prepare(checkpoint)

@@ -1,0 +1,127 @@
+"""What extensions say that their state is, as values that JSON can hold.
+
+Who continues a run gets its extensions from the file, whatever they are made
+of. Who resumes it in a newly built main loop has new ones, and settings such
+as a patience are meant as the new script says. What of the rest is state only
+the extension itself can tell: by ``state_dict()``, whose result goes into the
+file, and ``load_state_dict(state)``, which gets it back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import LoadError
+
+__all__ = ["named_extensions", "put_states", "states_of"]
+
+logger = logging.getLogger(__name__)
+
+#: Extensions of Blocks that keep what they wait for in attributes.
+_KNOWN = {
+    ("blocks.extensions.stopping", "FinishIfNoImprovementAfter"): (
+        "last_best_iter",
+        "last_best_epoch",
+    ),
+}
+
+
+def named_extensions(extensions: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Give each extension a name that it has in every main loop of the same script.
+
+    It is made of its own name and class, and numbered where several have one.
+    """
+    counts: Counter[str] = Counter()
+    for extension in extensions:
+        own, cls = getattr(extension, "name", None), type(extension).__qualname__
+        name = f"extension {own}" if own == cls else f"extension {own} ({cls})"
+        counts[name] += 1
+        yield (name if counts[name] == 1 else f"{name} {counts[name]}"), extension
+
+
+def states_of(extensions: Iterable[Any]) -> dict[str, Any]:
+    """Return what extensions say that their state is, by their names.
+
+    A state that JSON cannot hold, or that cannot be had, is left out, and
+    reported.
+    """
+    found = {}
+    for name, extension in named_extensions(extensions):
+        try:
+            state = _state_of(extension)
+            if state is None:
+                continue
+            found[name] = json.loads(json.dumps(state, default=_plain))
+        except Exception as error:
+            # The save has all the rest of it, and is worth having.
+            logger.error(
+                "the state_dict() of the %s is no help to Resume, and is not saved: %s: %s",
+                name,
+                type(error).__name__,
+                error,
+            )
+    return found
+
+
+def _state_of(extension: Any) -> Any:
+    if _has_state_dict(extension):
+        return extension.state_dict()
+    names = _attributes(extension)
+    return {name: getattr(extension, name) for name in names} if names else None
+
+
+def _has_state_dict(extension: Any) -> bool:
+    return all(
+        callable(getattr(type(extension), name, None)) for name in ("state_dict", "load_state_dict")
+    )
+
+
+def _attributes(extension: Any) -> tuple[str, ...]:
+    for cls in type(extension).__mro__:
+        known = _KNOWN.get((cls.__module__, cls.__qualname__))
+        if known:
+            return known
+    return ()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"it has a {type(value).__name__}")
+
+
+def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
+    """Give extensions back the states that they had, as far as they are there.
+
+    Raises
+    ------
+    LoadError
+        An extension does not take its state.
+    """
+    present = dict(named_extensions(extensions))
+    for name, extension in present.items():
+        if name not in stored and _has_state_dict(extension):
+            logger.warning("the file has no state for the %s: it begins anew", name)
+    for name, state in stored.items():
+        extension = present.get(name)
+        if extension is None:
+            logger.info("there is no %s here to be given its state", name)
+            continue
+        try:
+            if _has_state_dict(extension):
+                extension.load_state_dict(state)
+            else:
+                for attribute in _attributes(extension):
+                    setattr(extension, attribute, state[attribute])
+        except Exception as error:
+            raise LoadError(
+                f"the {name} does not take the state that it had: {type(error).__name__}: {error}"
+            ) from error

@@ -1,0 +1,242 @@
+"""Where in a main loop random generators hang, and putting them back there.
+
+Who continues a run gets its extensions from the file. Who resumes it in a
+newly built main loop has new ones, of the same shape: the generators in them
+are found by the same paths, and are put into the state that they had. The
+data stream does come from the file; a generator that an extension shares with
+it is shared again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from ..engines import ENGINES
+from ..errors import LoadError
+from .extension_states import named_extensions
+from .generator_states import is_generator, is_global, new_generator, put_state, state_of
+
+__all__ = ["check_described", "describe_generators", "find_generators", "put_generators"]
+
+logger = logging.getLogger(__name__)
+
+#: A step of a path: ``.name`` is an attribute, ``:name`` a key, a number an
+#: index; the first names a part of the main loop.
+Path = tuple[Any, ...]
+
+#: Parts of the main loop that a checkpoint brings along.
+STREAM_PARTS = ("data_stream", "epoch_iterator")
+MAX_DEPTH = 12
+#: Longer ones are data.
+MAX_ELEMENTS = 1000
+_LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType)
+_LEAVES = (*_LEAVES, BuiltinFunctionType, ModuleType)
+
+
+def find_generators(main_loop: Any) -> list[tuple[Path, Any]]:
+    """List the random generators of a main loop, each with its paths.
+
+    One that hangs in several places is listed several times. The global ones
+    are left out, and so are those that are the values of shared variables.
+    """
+    parts = _parts_of(main_loop)
+    ends = [id(main_loop), id(main_loop.log), id(getattr(main_loop, "profile", None))]
+    return [found for name, part in parts for found in _walk((name,), part, set(ends))]
+
+
+def _parts_of(main_loop: Any) -> Iterator[tuple[str, Any]]:
+    yield "data_stream", main_loop.data_stream
+    yield "epoch_iterator", getattr(main_loop, "epoch_iterator", None)
+    yield "algorithm", getattr(main_loop, "algorithm", None)
+    yield from named_extensions(main_loop.extensions)
+
+
+def _walk(path: Path, thing: Any, seen: set[int]) -> Iterator[tuple[Path, Any]]:
+    if isinstance(thing, _LEAVES):
+        return
+    if is_generator(thing):
+        if not is_global(thing):
+            yield path, thing
+        return
+    if id(thing) in seen or len(path) > MAX_DEPTH or _is_of_an_engine(thing):
+        return
+    seen.add(id(thing))
+    for step, child in _children(thing):
+        yield from _walk((*path, step), child, seen)
+
+
+def _is_of_an_engine(thing: Any) -> bool:
+    """Tell whether this belongs to a graph; a random stream's own seeds are used up."""
+    return type(thing).__module__.partition(".")[0] in (*ENGINES, "numpy")
+
+
+def _children(thing: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(thing, (list, tuple)):
+        if len(thing) <= MAX_ELEMENTS:
+            yield from enumerate(thing)
+    elif isinstance(thing, dict):
+        if len(thing) <= MAX_ELEMENTS:
+            for key, value in thing.items():
+                if isinstance(key, str):
+                    yield f":{key}", value
+    elif isinstance(thing, MethodType):
+        yield ".__self__", thing.__self__
+    elif isinstance(thing, partial):
+        yield ".func", thing.func
+        yield ".args", thing.args
+        yield ".keywords", thing.keywords
+    attributes = getattr(thing, "__dict__", None)
+    if isinstance(attributes, dict):
+        for name, value in attributes.items():
+            yield f".{name}", value
+    for name in _slots(type(thing)):
+        if name not in (attributes or ()) and hasattr(thing, name):
+            yield f".{name}", getattr(thing, name)
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for each in cls.__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__"):
+                yield name
+
+
+def describe_generators(main_loop: Any) -> list[dict[str, Any]]:
+    """Describe the generators that a main loop has apart from its data stream.
+
+    Returns
+    -------
+    list of dict
+        For each of them ``at``, a list of all its paths, those in the data
+        stream included, and its ``state``. JSON can hold it.
+    """
+    places: dict[int, list[Path]] = {}
+    generators: dict[int, Any] = {}
+    for path, generator in find_generators(main_loop):
+        places.setdefault(id(generator), []).append(path)
+        generators[id(generator)] = generator
+    return [
+        {"at": [list(path) for path in paths], "state": state_of(generators[key])}
+        for key, paths in places.items()
+        if any(path[0] not in STREAM_PARTS for path in paths)
+    ]
+
+
+def check_described(described: Sequence[Any], path: str | None) -> None:
+    """Refuse descriptions of generators that are damaged.
+
+    Raises
+    ------
+    LoadError
+    """
+    try:
+        for each in described:
+            new_generator(each["state"])
+            if not each["at"] or not all(_is_path(place) for place in each["at"]):
+                raise LoadError("the place of a random generator is damaged")
+    except (TypeError, LookupError) as error:
+        raise LoadError(
+            "the places of random generators are damaged", path=path, member="random_state"
+        ) from error
+    except LoadError as error:
+        error.path = error.path or path
+        raise
+
+
+def _is_path(place: Any) -> bool:
+    return (
+        isinstance(place, list)
+        and bool(place)
+        and isinstance(place[0], str)
+        and all(isinstance(step, (str, int)) and step != "" for step in place)
+    )
+
+
+def put_generators(main_loop: Any, described: Sequence[Mapping[str, Any]]) -> None:
+    """Put the generators of a main loop into the states that were described.
+
+    The data stream of the main loop is the one that was saved. A generator
+    for which there is nothing keeps its own state; a warning is logged.
+
+    Parameters
+    ----------
+    main_loop : MainLoop
+    described : sequence of dict
+        As :func:`check_described` left it.
+    """
+    present: dict[Path, Any] = dict(find_generators(main_loop))
+    waiting = {path for path in present if path[0] not in STREAM_PARTS}
+    for each in described:
+        paths = [tuple(path) for path in each["at"]]
+        inside = [present[path] for path in paths if path[0] in STREAM_PARTS and path in present]
+        here = [path for path in paths if path in waiting]
+        waiting.difference_update(here)
+        if not here:
+            logger.info("no random generator hangs at %s here", _spelled(paths[0]))
+            continue
+        generator = inside[0] if inside else present[here[0]]
+        if not inside:
+            try:
+                put_state(generator, each["state"])
+            except LoadError as error:
+                logger.debug("%s: %s", _spelled(here[0]), error)
+                generator = new_generator(each["state"])
+        for path in here:
+            if type(present[path]) is not type(generator):
+                logger.warning(
+                    "the random generator at %s was a %s: it begins anew",
+                    _spelled(path),
+                    type(generator).__name__,
+                )
+            elif present[path] is not generator:
+                _assign(main_loop, path, generator, each["state"])
+    for path in sorted(waiting, key=_spelled):
+        logger.warning(
+            "the file has no state for the random generator at %s: it begins anew", _spelled(path)
+        )
+
+
+def _assign(main_loop: Any, path: Path, generator: Any, state: Mapping[str, Any]) -> None:
+    """Let a place have this generator; or else one in the same state."""
+    holder = _part(main_loop, path[0])
+    for step in path[1:-1]:
+        holder = _step(holder, step)
+    last = path[-1]
+    try:
+        if isinstance(last, int):
+            holder[last] = generator
+        elif last[0] == ":":
+            holder[last[1:]] = generator
+        else:
+            setattr(holder, last[1:], generator)
+    except (TypeError, AttributeError) as error:
+        logger.warning(
+            "the random generator at %s was one with another one, and is no longer: %s",
+            _spelled(path),
+            error,
+        )
+        put_state(_step(holder, last), state)
+
+
+def _part(main_loop: Any, name: str) -> Any:
+    return next(part for each, part in _parts_of(main_loop) if each == name)
+
+
+def _step(holder: Any, step: Any) -> Any:
+    if isinstance(step, int):
+        return holder[step]
+    return holder[step[1:]] if step[0] == ":" else getattr(holder, step[1:])
+
+
+def _spelled(path: Path) -> str:
+    """Write a path as a person would."""
+    steps = [
+        f"[{step}]" if isinstance(step, int) else step if step[0] == "." else f"[{step[1:]!r}]"
+        for step in path[1:]
+    ]
+    return str(path[0]) + "".join(steps)

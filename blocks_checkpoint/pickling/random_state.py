@@ -1,0 +1,126 @@
+"""The global generators of ``random`` and ``numpy.random``, as JSON.
+
+JSON rather than a pickle: this member can be read from a file one does not
+trust.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DamagedCheckpoint
+
+__all__ = ["beside", "capture", "from_json", "restore", "to_json"]
+
+#: What the states of NumPy's bit generators are made of.
+_WORDS = ("<u4", "<u8", ">u4", ">u8")
+_SOURCES = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+#: How far the positions in them go. NumPy reads wherever a state says.
+_LAST_POSITIONS = {"pos": 624, "buffer_pos": 4}
+
+
+def capture(
+    variables: Mapping[str, Any] | None = None, held: Sequence[Mapping[str, Any]] = ()
+) -> bytes:
+    """Write down the state of both generators without advancing them.
+
+    Parameters
+    ----------
+    variables : mapping of str to dict, optional
+        States of the generators that shared variables have for a value.
+    held : sequence of dict
+        Places and states of those that a main loop has apart from its data
+        stream. Both are written down beside.
+    """
+    version, words, gauss = random.getstate()
+    state: dict[str, Any] = {
+        "random": [version, list(words), gauss],
+        "numpy.random": to_json(np.random.get_state(legacy=False)),
+    }
+    if variables:
+        state["variables"] = dict(variables)
+    if held:
+        state["held"] = list(held)
+    return json.dumps(state).encode()
+
+
+def beside(encoded: bytes) -> tuple[dict[str, Any], list[Any]]:
+    """Return what :func:`capture` wrote down beside the global generators.
+
+    Raises
+    ------
+    DamagedCheckpoint
+        It is not of the kind that is written there.
+    """
+    try:
+        state = json.loads(encoded)
+        return dict(state.get("variables", {})), list(state.get("held", ()))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedCheckpoint(
+            f"this is not the state of random generators: {error}", member="random_state"
+        ) from error
+
+
+def restore(encoded: bytes) -> None:
+    """Put both generators into a state that :func:`capture` wrote down.
+
+    Raises
+    ------
+    DamagedCheckpoint
+        It is not such a state. Neither generator has changed then, or only
+        the first.
+    """
+    try:
+        state = json.loads(encoded)
+        version, words, gauss = state["random"]
+        random.setstate((version, tuple(words), gauss))
+        _restore_numpy(from_json(state["numpy.random"]))
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        raise DamagedCheckpoint(
+            f"this is not the state of random generators: {error}", member="random_state"
+        ) from error
+
+
+def _restore_numpy(state: dict[str, Any]) -> None:
+    name = state["bit_generator"]
+    present = np.random.get_state(legacy=False)["bit_generator"]
+    # From NumPy 1.24 on, a program can have the global functions draw from
+    # another source.
+    if name != present and name in _SOURCES and hasattr(np.random, "set_bit_generator"):
+        before = np.random.get_bit_generator()
+        np.random.set_bit_generator(getattr(np.random, name)(0))
+        try:
+            np.random.set_state(state)
+        except BaseException:
+            np.random.set_bit_generator(before)
+            raise
+    else:
+        np.random.set_state(state)
+
+
+def to_json(value: Any) -> Any:
+    """Return the state of a bit generator as JSON can hold it."""
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"dtype": value.dtype.str, "values": value.tolist()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def from_json(value: Any) -> Any:
+    """Return the state of a bit generator that :func:`to_json` made JSON of."""
+    if isinstance(value, dict):
+        if set(value) == {"dtype", "values"}:
+            if value["dtype"] not in _WORDS:
+                raise ValueError(f"its words are not of the dtype {value['dtype']!r:.20}")
+            return np.array(value["values"], dtype=value["dtype"])
+        for name, last in _LAST_POSITIONS.items():
+            if name in value and not 0 <= value[name] <= last:
+                raise ValueError(f"its position {value[name]} is beyond the state")
+        return {key: from_json(item) for key, item in value.items()}
+    return value
