@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         ParameterWarning,
         SaveError,
         UnpicklableError,
-        UnpicklableWarning,
         UnsupportedFormat,
     )
     from .extensions import Checkpoint, LoadParameters, Resume
@@ -77,7 +76,6 @@ _HOMES = {
         "ParameterWarning",
         "SaveError",
         "UnpicklableError",
-        "UnpicklableWarning",
         "UnsupportedFormat",
     ],
     "extensions": ["Checkpoint", "LoadParameters", "Resume"],

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from contextlib import contextmanager
+from itertools import islice
 from types import ModuleType, TracebackType
 from typing import Any, BinaryIO, Union
 

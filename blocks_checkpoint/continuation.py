@@ -9,6 +9,7 @@ from typing import Any
 
 from .candidates import open_newest
 from .checkpoint_file import Main
+from .errors import LoadError
 from .extensions import Checkpoint
 from .resumption import (
     all_extensions,
@@ -19,8 +20,9 @@ from .resumption import (
     put_random_state,
     replace_limits,
 )
+from .upstream import begin_announced_training, reopen_files
 
-__all__ = ["continue_training"]
+__all__ = ["continue_training", "load_to_continue"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,12 +67,7 @@ def continue_training(
     NoGoodCheckpoint
         Of several files, none can be used.
     """
-    checkpoint = open_newest(path, needs_main_loop=True)
-    assert checkpoint is not None
-    with checkpoint:
-        main_loop = checkpoint.main_loop(main=main)
-        put_random_state(checkpoint)
-        limits = checkpoint.manifest.get("limits")
+    main_loop, checkpoint = _load(path, main)
     status = main_loop.status
     logger.info(
         "continuing %s at epoch %s, iteration %s",
@@ -82,7 +79,7 @@ def continue_training(
     for extension in all_extensions(main_loop):
         if isinstance(extension, Checkpoint):
             extension.continued_from = checkpoint.path
-    if is_blocks_loop(main_loop) and has_finished(main_loop, limits):
+    if is_blocks_loop(main_loop) and has_finished(main_loop, checkpoint.manifest.get("limits")):
         logger.warning(
             "training has finished already, after %s iterations and %s epochs: nothing is left "
             "to do. To train on, raise the limit: continue_training(path, "
@@ -91,10 +88,44 @@ def continue_training(
             status["epochs_done"],
         )
         return main_loop
-    forget_interrupts(main_loop)
-    forget_ending(main_loop)
+    _make_ready(main_loop)
     main_loop.run()
     return main_loop
+
+
+def load_to_continue(path: str | os.PathLike[str], *, main: Main = None) -> Any:
+    """Load a main loop as :func:`continue_training` does, and leave it to the caller to run it.
+
+    Parameters
+    ----------
+    path, main
+        As for :func:`continue_training`.
+
+    Returns
+    -------
+    MainLoop
+    """
+    main_loop, checkpoint = _load(path, main)
+    if is_blocks_loop(main_loop) and has_finished(main_loop, checkpoint.manifest.get("limits")):
+        raise LoadError("the run has finished", path=checkpoint.path)
+    _make_ready(main_loop)
+    return main_loop
+
+
+def _load(path: str | os.PathLike[str], main: Main) -> tuple[Any, Any]:
+    checkpoint = open_newest(path, needs_main_loop=True)
+    assert checkpoint is not None
+    with checkpoint:
+        main_loop = checkpoint.main_loop(main=main)
+        put_random_state(checkpoint)
+    return main_loop, checkpoint
+
+
+def _make_ready(main_loop: Any) -> None:
+    forget_interrupts(main_loop)
+    forget_ending(main_loop)
+    reopen_files(main_loop.data_stream)
+    begin_announced_training(main_loop)
 
 
 def add_extensions(main_loop: Any, extensions: Iterable[Any]) -> None:

@@ -153,7 +153,7 @@ def find_globals(
             try:
                 name = getattr(candidate, "__qualname__", None) or candidate.__name__
                 module = str(candidate.__module__)
-            except Exception:  # noqa: S112 - most objects have neither
+            except Exception:
                 continue
             # Lower protocols name the outermost class of a nested one only.
             for each in [n for n in missing if name == n or str(name).startswith(f"{n}.")]:
@@ -276,7 +276,8 @@ class Walker:
         if isinstance(reduced, str):
             check_importable(thing, reduced)
             return None
-        function, args, state, items, pairs, *_ = (*reduced, None, None, None)
+        parts: list[Any] = [*reduced, None, None, None]
+        function, args, state, items, pairs = parts[:5]
         error = None
         if function in _NEW_OBJECT:
             # Its class goes without saying, but has to be importable.
@@ -286,7 +287,7 @@ class Walker:
             error = self._check_class(function)
         else:
             children.append((".__reduce_ex__()[0]", function))
-        children.extend((f".__reduce_ex__()[1][{index}]", arg) for index, arg in enumerate(args))
+        children.extend(_arguments(thing, args))
         if isinstance(state, dict):
             children.extend(_attributes(state))
         elif isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
@@ -322,6 +323,18 @@ def _is_global(function: Any) -> bool:
 
 def _indexed(elements: Iterable[Any]) -> Iterator[Child]:
     return ((f"[{index}]", element) for index, element in enumerate(elements))
+
+
+def _arguments(thing: Any, args: Sequence[Any]) -> Iterator[Child]:
+    """Name what an object is made from, as one would get it from the object."""
+    cls = type(thing)
+    labels = [f".__reduce_ex__()[1][{index}]" for index in range(len(args))]
+    if issubclass(cls, tuple) and len(thing) == len(args):
+        fields = getattr(cls, "_fields", ())
+        labels = [f".{field}" for field in fields] or [f"[{index}]" for index in range(len(args))]
+    elif issubclass(cls, BaseException) and len(thing.args) == len(args):
+        labels = [f".args[{index}]" for index in range(len(args))]
+    return zip(labels, args)
 
 
 def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[Child]:
@@ -375,6 +388,4 @@ def _describe(place: _Place, error: Exception) -> Offender:
     reason = str(error).rstrip(".") or type(error).__name__
     if isinstance(error, RecursionError):
         reason = f"{cls.__qualname__} calls itself without end when asked for its state"
-    return Offender(
-        place.path, kind, place_of_definition(thing), reason, cure_for(thing, error)
-    )
+    return Offender(place.path, kind, place_of_definition(thing), reason, cure_for(thing, error))

@@ -30,7 +30,6 @@ __all__ = [
     "RefusedClass",
     "SaveError",
     "UnpicklableError",
-    "UnpicklableWarning",
     "UnsupportedFormat",
 ]
 
@@ -207,10 +206,6 @@ class CheckpointWarning(UserWarning):
 
 class MainModuleWarning(CheckpointWarning):
     """The main loop depends on functions or classes of ``__main__``."""
-
-
-class UnpicklableWarning(CheckpointWarning):
-    """The main loop could not be pickled; the rest was saved without it."""
 
 
 class ParameterWarning(CheckpointWarning):

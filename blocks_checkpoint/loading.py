@@ -97,8 +97,9 @@ class LoadingSession:
     def _make_array(self, number: int) -> Array:
         pooled = self._pools.get(number)
         if isinstance(pooled, np.ndarray):
-            # It lies in a buffer of the pickle's; this one owns its memory.
-            return pooled.copy(order="K")
+            # It lies in a buffer of the pickle's; a copy owns its memory. That
+            # of records would not have what is between the fields.
+            return pooled if pooled.dtype.names else pooled.copy(order="K")
         if not isinstance(pooled, tuple):
             return self._stored(number)
         description = described(pooled)

@@ -7,6 +7,7 @@ it has been looked at here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -21,6 +22,10 @@ BASE_BYTES = 16 * 1024 * 1024
 #: ... and for each member of the archive in addition. Parsed JSON takes up to
 #: thirty times its own size in memory.
 BYTES_PER_MEMBER = 8 * 1024
+
+#: Longer numbers take quadratic time, and Pythons before 3.9.14 take them.
+MAX_DIGITS = 4300
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 _PARTS: Mapping[str, type] = {
     "saved": dict,
@@ -78,6 +83,8 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
             member=MANIFEST,
         )
 
+    if _LONG_NUMBER.search(encoded):
+        raise damaged(f"has a number of more than {MAX_DIGITS} digits")
     try:
         manifest = json.loads(encoded)
     except ValueError as error:
@@ -90,7 +97,7 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
         raise damaged(f"does not say that its format is {FORMAT!r}")
     version = manifest.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise damaged(f"has the format version {version!r}")
+        raise damaged(f"has the format version {version!r:.80}")
     if version > FORMAT_VERSION:
         raise UnsupportedFormat(
             f"written in format {version}; this version of blocks_checkpoint reads up to "

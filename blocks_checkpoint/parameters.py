@@ -54,6 +54,7 @@ class Assignment:
 
     @property
     def is_complete(self) -> bool:
+        """Whether everything fits."""
         return not (self.missing or self.unexpected or self.wrong_shape)
 
     def describe(self) -> str:

@@ -80,10 +80,15 @@ def put_log(main_loop: Any, log: Any) -> None:
     """
     present = main_loop.log.status
     try:
+        log.status["iterations_done"]
         for flag in INTERRUPT_FLAGS:
             log.status[flag] = present.get(flag, False)
     except Exception as error:
-        raise LoadError(f"the log cannot be used: {error!r}") from error
+        where = getattr(log, "database", None)
+        raise LoadError(
+            f"the log cannot be used: {error!r}"
+            + (f". Are its records in the database {where!r}?" if where else "")
+        ) from error
     main_loop.log = log
 
 
@@ -120,7 +125,7 @@ def check_stream(main_loop: Any, state: Any, path: str | None) -> None:
 
 def _kinds(stream: Any) -> str:
     """Name the class of a stream, and of the streams in it."""
-    names = []
+    names: list[str] = []
     while stream is not None and len(names) < 100:
         names.append(type(stream).__qualname__)
         stream = getattr(stream, "__dict__", {}).get("data_stream")

@@ -115,7 +115,10 @@ def contents_of(object_: Any, parameters: Iterable[Any] | None) -> Contents:
 
 
 def secure_dump(
-    object_: Any, path: str | os.PathLike[str], dump_function: Callable[..., Any] = dump, **kwargs: Any
+    object_: Any,
+    path: str | os.PathLike[str],
+    dump_function: Callable[..., Any] = dump,
+    **kwargs: Any,
 ) -> None:
     """Save an object to a path, all or nothing.
 

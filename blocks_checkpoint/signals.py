@@ -94,9 +94,11 @@ class SignalWatch:
             self._pending.clear()
         self._run = run
         for name in dict.fromkeys((*self.asked, *_OF_MAIN_LOOPS)):
-            present = self._handlers.get(name)
             number = _number(name)
-            if number is not None and (present is None or not present.is_in_place()):
+            present = self._handlers.get(name)
+            if number is None or (present is not None and present.is_in_place()):
+                continue
+            if name in self.asked or _is_of(main_loop, signal.getsignal(number)):
                 self._handlers[name] = _Handler.of(number, self)
 
     def end(self) -> None:
@@ -158,6 +160,11 @@ def _frame_of_run(main_loop: Any) -> FrameType | None:
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back
     return frame
+
+
+def _is_of(main_loop: Any, handler: Any) -> bool:
+    """Tell whether a main loop handles a signal, and not somebody else."""
+    return main_loop is not None and getattr(handler, "__self__", None) is main_loop
 
 
 # Names of signals

@@ -243,52 +243,68 @@ class _Pickles:
     exports: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
+@dataclass
+class _At:
+    """What is being pickled, by name."""
+
+    name: str
+
+
+def _write(
+    contents: Contents,
+    settings: PicklerSettings,
+    beside: Beside,
+    at: _At,
+    deep: bool,
+    *,
+    export_first: bool = False,
+) -> _Pickles:
+    made = _Pickles(beside.new_table())
+    table = made.table
+
+    def dump(pickler: ZipPickler, member: str, thing: Any, name: str) -> None:
+        at.name, table.pickle = name, member
+        made.members[member] = pickler.dump(thing)
+
+    def dump_in_chain(member: str, thing: Any, name: str) -> None:
+        prologue = b""
+        if parts and not made.exports and (export_first or member == MAIN):
+            prologue = chain.note_exports(parts)
+            made.exports[member] = len(parts), len(prologue)
+        dump(chain, member, thing, name)
+        made.members[member] = prologue + made.members[member]
+
+    root = contents.root_name
+    by_reference = [] if contents.log is None else [(LOG, contents.log)]
+    chain = ZipPickler(table, replace(settings, members=by_reference), deep=deep)
+    parts = shared_parts(contents.log)
+    if contents.iteration_state is not None:
+        dump_in_chain(ITERATION_STATE, contents.iteration_state, f"{root}.iteration_state")
+    if contents.main is not None:
+        dump_in_chain(MAIN, contents.main, root)
+    if contents.log is not None:
+        # After the others: an array that they have, too, stays one array.
+        pickler = ZipPickler(table, settings, deep=deep, self_contained=True)
+        dump(pickler, LOG, contents.log, f"{root}.log")
+    for name, (shown, thing) in zip(contents.further, _further(contents)):
+        dump(ZipPickler(table, settings, deep=deep), name, thing, shown)
+    return made
+
+
 def _pickle(
     contents: Contents, settings: PicklerSettings, beside: Beside | None = None
 ) -> _Pickles:
-    current = contents.root_name
+    at = _At(contents.root_name)
     # Whoever has the iteration state has the state of the global generators.
     settings = replace(settings, global_generators_apart=contents.iteration_state is not None)
 
-    def write(deep: bool, export_first: bool = False) -> _Pickles:
-        nonlocal current
-        made = _Pickles((beside or Beside()).new_table())
-        table = made.table
-
-        def dump(pickler: ZipPickler, member: str, thing: Any, name: str) -> None:
-            nonlocal current
-            current, table.pickle = name, member
-            made.members[member] = pickler.dump(thing)
-
-        def dump_in_chain(member: str, thing: Any, name: str) -> None:
-            prologue = b""
-            if parts and not made.exports and (export_first or member == MAIN):
-                prologue = chain.note_exports(parts)
-                made.exports[member] = len(parts), len(prologue)
-            dump(chain, member, thing, name)
-            made.members[member] = prologue + made.members[member]
-
-        root = contents.root_name
-        by_reference = [] if contents.log is None else [(LOG, contents.log)]
-        chain = ZipPickler(table, replace(settings, members=by_reference), deep=deep)
-        parts = shared_parts(contents.log)
+    def write(deep: bool) -> _Pickles:
         try:
-            if contents.iteration_state is not None:
-                state = contents.iteration_state
-                dump_in_chain(ITERATION_STATE, state, f"{root}.iteration_state")
-            if contents.main is not None:
-                dump_in_chain(MAIN, contents.main, root)
+            return _write(contents, settings, beside or Beside(), at, deep)
         except AlreadyPickled:
             # The data stream holds a part of the log, which nearly none does:
             # then its state cannot be loaded without the log.
-            return write(deep, export_first=True)
-        if contents.log is not None:
-            # After the others: an array that they have, too, stays one array.
-            pickler = ZipPickler(table, settings, deep=deep, self_contained=True)
-            dump(pickler, LOG, contents.log, f"{root}.log")
-        for name, (shown, thing) in zip(contents.further, _further(contents)):
-            dump(ZipPickler(table, settings, deep=deep), name, thing, shown)
-        return made
+            return _write(contents, settings, beside or Beside(), at, deep, export_first=True)
 
     try:
         return write_pickles(write)
@@ -303,7 +319,7 @@ def _pickle(
             )
         findings = diagnosis.find_offenders(_roots(contents), _walker(settings))
         raise UnpicklableError(
-            f"{current} cannot be pickled: {reason.rstrip('.')}. "
+            f"{at.name} cannot be pickled: {reason.rstrip('.')}. "
             f"{_listing(findings, isinstance(error, RecursionError))}",
             offenders=findings.offenders,
         ) from error

@@ -32,7 +32,7 @@ from .errors import LoadError, SaveError
 from .pickling.array_table import ArrayTable
 from .pickling.deep import DeepPickler, is_endless, with_deep_stack
 from .pickling.devices import registered_types, to_numpy, type_name
-from .safe_unpickling.foreign_objects import foreign_reducers
+from .pickling.foreign_objects import foreign_reducers
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -129,6 +129,24 @@ class AlreadyPickled(Exception):
     """What was to be referred to is in the chain of pickles itself."""
 
 
+class _Asking:
+    """Asks the user about every object."""
+
+    # Not set as an attribute, because from Python 3.13 on it cannot be.
+    users_persistent_id: Callable[[Any], Any]
+
+    def persistent_id(self, thing: Any) -> Any:
+        return self.users_persistent_id(thing)
+
+
+class _AskingPickler(_Asking, pickle.Pickler):
+    pass
+
+
+class _AskingDeepPickler(_Asking, DeepPickler):
+    pass
+
+
 class ZipPickler:
     """Writes a chain of pickles whose arrays are in an :class:`ArrayTable`.
 
@@ -156,16 +174,19 @@ class ZipPickler:
         deep: bool = False,
         self_contained: bool = False,
     ) -> None:
-        self._table = table
-        self._settings = settings
-        self._self_contained = self_contained
         self._buffer = io.BytesIO()
-        pickler = DeepPickler if deep else pickle.Pickler
-        if settings.persistent_id is not None:
-            pickler = _with_persistent_id(pickler, settings.persistent_id)
-        self._pickler: Any = pickler(self._buffer, settings.protocol)
+        if settings.persistent_id is None:
+            pickler = DeepPickler if deep else pickle.Pickler
+            self._pickler: Any = pickler(self._buffer, settings.protocol)
+        else:
+            asking = _AskingDeepPickler if deep else _AskingPickler
+            self._pickler = asking(self._buffer, settings.protocol)
+            self._pickler.users_persistent_id = settings.persistent_id
         # A plain dict: a ChainMap would cost more than the pickling itself.
-        self.reducers: dict[type, Reducer] = {**copyreg.dispatch_table, **dict(self._reducers())}
+        self.reducers: dict[type, Reducer] = {
+            **copyreg.dispatch_table,
+            **dict(_reducers(table, settings, self_contained)),
+        }
         self._pickler.dispatch_table = self.reducers
 
     def dump(self, thing: Any) -> bytes:
@@ -221,56 +242,50 @@ class ZipPickler:
             + (begin, asks, pickle.NONE, end)
         )
 
-    def _reducers(self) -> Iterator[tuple[type, Reducer]]:
-        protocol = self._settings.protocol
-        for cls in main_loop_types():
-            yield cls, self._reduce_main_loop
-        for cls in shared_variable_types():
-            yield cls, self._reduce_shared
-        for name, thing in self._settings.members:
-            yield type(thing), _member_reducer(name, thing, protocol)
-        for cls in registered_types():
-            yield cls, self._reduce_device_array
-        if self._self_contained:
-            yield np.ndarray, self._reduce_known
-        else:
-            yield from foreign_reducers(
-                protocol, by_reference=self._settings.global_generators_apart
-            )
-            yield np.ndarray, self._reduce_array
 
-    def _reduce_array(self, array: np.ndarray[Any, Any]) -> Any:
+def _reducers(
+    table: ArrayTable, settings: PicklerSettings, self_contained: bool
+) -> Iterator[tuple[type, Reducer]]:
+    # None of these refers to the pickler. A circle would keep its memo, and
+    # through it everything that was pickled, until the next garbage collection.
+    protocol = settings.protocol
+
+    def reduce_array(array: np.ndarray[Any, Any]) -> Any:
         if array.dtype.hasobject:
-            return array.__reduce_ex__(self._settings.protocol)
-        return array_reference, (self._table.reference(array),)
+            return array.__reduce_ex__(protocol)
+        return array_reference, (table.reference(array),)
 
-    def _reduce_known(self, array: np.ndarray[Any, Any]) -> Any:
-        if self._table.knows(array):
-            return self._reduce_array(array)
-        return array.__reduce_ex__(self._settings.protocol)
+    def reduce_known(array: np.ndarray[Any, Any]) -> Any:
+        return reduce_array(array) if table.knows(array) else array.__reduce_ex__(protocol)
 
-    def _reduce_device_array(self, thing: Any) -> Any:
-        number = self._table.reference(thing, to_numpy)
-        return device_array_reference, (number, type_name(type(thing)))
+    def reduce_device_array(thing: Any) -> Any:
+        return device_array_reference, (table.reference(thing, to_numpy), type_name(type(thing)))
 
-    def _reduce_shared(self, variable: Any) -> Any:
-        if not own_value(self._table, variable):
-            self._table.others.append(variable)
-        return variable.__reduce_ex__(self._settings.protocol)
+    def reduce_shared(variable: Any) -> Any:
+        if not own_value(table, variable):
+            table.others.append(variable)
+        return variable.__reduce_ex__(protocol)
 
-    def _reduce_main_loop(self, main_loop: Any) -> Any:
-        reduced = main_loop.__reduce_ex__(self._settings.protocol)
+    def reduce_main_loop(main_loop: Any) -> Any:
+        reduced = main_loop.__reduce_ex__(protocol)
         if len(reduced) > 2 and isinstance(reduced[2], dict):
             state = {k: v for k, v in reduced[2].items() if k not in HANDLER_ATTRIBUTES}
             reduced = (*reduced[:2], state, *reduced[3:])
         return reduced
 
-
-def _with_persistent_id(pickler: Any, persistent_id: Callable[[Any], Any]) -> Any:
-    # From 3.13 on, the attribute of an instance can no longer be set.
-    return type(
-        "Pickler", (pickler,), {"persistent_id": lambda self, thing: persistent_id(thing)}
-    )
+    for cls in main_loop_types():
+        yield cls, reduce_main_loop
+    for cls in shared_variable_types():
+        yield cls, reduce_shared
+    for name, thing in settings.members:
+        yield type(thing), _member_reducer(name, thing, protocol)
+    for cls in registered_types():
+        yield cls, reduce_device_array
+    if self_contained:
+        yield np.ndarray, reduce_known
+    else:
+        yield from foreign_reducers(protocol, by_reference=settings.global_generators_apart)
+        yield np.ndarray, reduce_array
 
 
 def own_value(table: ArrayTable, variable: Any) -> bool:

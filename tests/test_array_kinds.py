@@ -76,6 +76,7 @@ def round_trip(thing, **options):
     dump(thing, file, **options)
     with open_checkpoint(file) as checkpoint:
         assert checkpoint.verify() == []
+    file.seek(0)
     with np.load(file, allow_pickle=False) as npz:
         assert all(npz[name] is not None for name in npz.files)
     return load(file)

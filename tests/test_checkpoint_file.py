@@ -59,7 +59,7 @@ def rewritten(path, change=None, **options):
 
 
 def test_opening_reads_the_manifest_and_runs_nothing(made):
-    path, main_loop = made
+    path, _ = made
     with open_checkpoint(path) as checkpoint:
         assert checkpoint.path == path
         assert checkpoint.status["iterations_done"] == 8
@@ -102,7 +102,7 @@ def test_parts_load_by_themselves_and_are_those_of_the_run(made):
     with open_checkpoint(path) as checkpoint:
         log = checkpoint.log()
         assert {t: log[t] for t in log if t < 8} == {t: main_loop.log[t] for t in log if t < 8}
-        stream, iterator = checkpoint.iteration_state()
+        stream, _ = checkpoint.iteration_state()
         assert type(stream) is type(main_loop.data_stream)
         assert_same_values(checkpoint.main_loop(), main_loop)
         assert checkpoint.load("log")[3] == main_loop.log[3]
@@ -319,3 +319,40 @@ def test_stored_parameters_go_round_through_files_of_parameters(tmp_path):
         assert checkpoint.manifest["pickles"] == {}
         with pytest.raises(LoadError, match="main loop is not in this checkpoint"):
             checkpoint.main_loop()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "refused"),
+    [
+        pytest.param("__name__", False, id="an-attribute"),
+        pytest.param("finfo", False, id="a-class-of-no-values"),
+        pytest.param("nothing", False, id="nothing"),
+        pytest.param("bfloat16", True, id="another-size"),
+    ],
+)
+def test_dtype_that_a_stranger_made_up_is_not_looked_up(tmp_path, dtype, refused):
+    pytest.importorskip("ml_dtypes")
+    file = tmp_path / "values.zip"
+    save_parameters({"W": numpy.zeros(2, "V3")}, file)
+
+    def lie(name, content):
+        return content.replace(b'"dtype": "|V3"', b'"dtype": "%s"' % dtype.encode())
+
+    with open_checkpoint(rewritten(file, lie)) as checkpoint:
+        assert checkpoint.manifest["arrays"][0]["dtype"] == dtype
+        if not refused:
+            assert checkpoint.parameters["W"].dtype == "V3"
+            return
+        with pytest.raises(LoadError, match="dtype is bfloat16.*items of 3 bytes") as caught:
+            checkpoint.parameters["W"]
+        assert caught.value.member == "W.npy"
+
+
+def test_zip_of_something_else_is_said_to_hold_it(tmp_path):
+    names = ["a.txt", "b.txt", "c.txt", "d.txt"]
+    for count, words in ((0, "of nothing,"), (1, "of 'a.txt',"), (4, "'b.txt', 'c.txt', ...,")):
+        with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+            for name in names[:count]:
+                archive.writestr(name, "text")
+        with pytest.raises(NotACheckpoint, match=words):
+            open_checkpoint(tmp_path / "other.zip")

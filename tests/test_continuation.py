@@ -191,11 +191,13 @@ TRAIN = """
         if os.path.exists("run.zip"):
             main_loop = continue_training("run.zip")
         else:
-            main_loop = make_main_loop(At(tell, after_batch=True), Checkpoint("run.zip", {triggers}))
+            checkpoint = Checkpoint("run.zip", {triggers})
+            main_loop = make_main_loop(At(tell, after_batch=True), checkpoint)
             main_loop.run()
         assert handlers() == before
         print("ended", main_loop.status["iterations_done"], flush=True)
 """
+
 
 def start(folder, triggers="", setup="pass", options=()):
     (folder / "train.py").write_text(textwrap.dedent(TRAIN).format(triggers=triggers, setup=setup))

@@ -113,9 +113,7 @@ def test_extensions_are_the_same_list_of_the_same_ones_when_it_is_done():
 
     class Looking(Waiting):
         def do(self, which_callback, *args):
-            after_all_extensions(
-                self.main_loop, self, which_callback, lambda: look(self.main_loop)
-            )
+            after_all_extensions(self.main_loop, self, which_callback, lambda: look(self.main_loop))
 
     main_loop.extensions += [Looking(notes, after_batch=True, after_epoch=True), Counter()]
     extensions, before = main_loop.extensions, list(main_loop.extensions)

@@ -138,7 +138,7 @@ KINDS = [
 def test_offender_is_named_with_path_type_and_cure(tmp_path, make, type_name, cure):
     thing, close = make(tmp_path)
     try:
-        with pytest.raises(Exception):  # noqa: B017 - whatever pickle says
+        with pytest.raises(Exception):  # noqa: B017, PT011 - whatever pickle says
             pickle.dumps(thing)
         deep = Node(a=[1, {"b": (2, Node(c=Node(thing=thing)))}])
         deep.itself = [deep]
@@ -283,6 +283,22 @@ def test_containers_that_are_subclasses_are_searched():
     }
 
 
+def test_what_an_object_is_made_from_has_the_path_to_get_it_by(monkeypatch):
+    pair = collections.namedtuple("Pair", ["left", "right"])
+    pair.__module__ = __name__
+    monkeypatch.setitem(globals(), "Pair", pair)
+    root = [pair(1, threading.Lock()), ValueError("text", sys), SubTuple([0, generate()])]
+    assert {each.path for each in offenders_of(root)} == {
+        "root[0].right",
+        "root[1].args[1]",
+        "root[2][1]",
+    }
+
+
+class SubTuple(tuple):
+    pass
+
+
 def test_object_arrays_are_searched():
     array = numpy.array([None, threading.Lock()], dtype=object)
     assert [each.path for each in offenders_of([array])] == ["root[0][...]"]
@@ -356,8 +372,10 @@ def test_unpicklable_main_loop_gets_one_error_that_lists_every_offender(tmp_path
     """In the data stream, in an extension, in the log, in the loop itself."""
     stream = Mapping(make_stream(), lambda data: data, add_sources=("more",))
     main_loop = make_main_loop(
-        At(lambda main_loop: None, after_epoch=True), Checkpoint(tmp_path / "run.zip"),
-        stream=stream, epochs=1,
+        At(lambda main_loop: None, after_epoch=True),
+        Checkpoint(tmp_path / "run.zip"),
+        stream=stream,
+        epochs=1,
     )
     main_loop.handles = Node(lock=threading.Lock(), module=sys)
     main_loop.log[0]["file"] = weakref.ref(main_loop)

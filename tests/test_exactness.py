@@ -1,5 +1,6 @@
 """A run that was interrupted equals one that was not, bit for bit."""
 
+import importlib.util
 import json
 import os
 import pickle
@@ -34,14 +35,15 @@ EVENTS = ("before_epoch", "before_batch", "process_batch", "after_batch", "after
 class Server:
     """A process that imports everything once, and forks a process for each run."""
 
-    def __init__(self):
-        program = os.path.join(HERE, "programs", "thorough_server.py")
+    def __init__(self, *, is_blocks=False, flags=FLAGS, **environment):
+        self.is_blocks = is_blocks
+        environment["MAIN_LOOP_OF"] = "blocks" if is_blocks else "blocks_checkpoint.miniblocks"
         self.process = subprocess.Popen(
-            [sys.executable, program],
+            [sys.executable, os.path.join(HERE, "programs", "thorough_server.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **FLAGS},
+            env={**os.environ, **flags, **environment},
         )
 
     def run(self, **order):
@@ -55,9 +57,31 @@ class Server:
         self.process.stdout.close()
 
 
-@pytest.fixture(scope="module")
-def server():
-    made = Server()
+HAS_BLOCKS = all(importlib.util.find_spec(name) for name in ("blocks", "fuel"))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "miniblocks",
+        pytest.param(
+            "blocks",
+            marks=[
+                pytest.mark.blocks,
+                pytest.mark.skipif(not HAS_BLOCKS, reason="needs Blocks and Fuel"),
+            ],
+        ),
+    ],
+)
+def server(request):
+    made = Server(is_blocks=request.param == "blocks")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def compiling():
+    made = Server(flags={})
     yield made
     made.close()
 
@@ -95,6 +119,9 @@ class Run:
 
     def go_on(self, how, source, *fate):
         return self._server.run(begin=how, source=source, fate=fate, **self._order)
+
+    def move_to(self, server):
+        self._server = server
 
     def result(self):
         return pickle.loads(self._result.read_bytes())
@@ -162,23 +189,85 @@ SAVERS = [
     [{"after_batch": True}, {"every_n_batches": 4}],
     [{"every_n_batches": 3, "before_epoch": True}, {"before_training": True}],
 ]
+#: Blocks does not say which batch it is that fails, or is about to be trained on.
+SAVERS_IN_MID_BATCH = [
+    [{"before_batch": True}, {"every_n_epochs": 2}],
+    [{"every_n_batches": 4, "on_error": True}, {"before_training": True, "before_batch": True}],
+]
 
 
 def check(server, straight, tmp_path, seed, ways, interruptions=3):
+    """Interrupt a run at random, and compare it with one that is not."""
     choices = random.Random(seed)
     loop = LOOPS[seed % len(LOOPS)]
-    savers = choices.choice(SAVERS)
+    savers = choices.choice(SAVERS if server.is_blocks else SAVERS + SAVERS_IN_MID_BATCH)
+    # Shown if the test fails.
     print(f"seed {seed}: {loop}, {savers}")
     run = Run(server, tmp_path / "run", loop, savers)
     interrupted_at_random(run, choices, ways, interruptions, print)
     assert_equal(run.result(), straight(loop))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_continued(server, straight, tmp_path, seed):
+@pytest.mark.parametrize("seed", range(6))
+def test_run_that_is_continued_from_its_file_equals_one_never_interrupted(
+    server, straight, tmp_path, seed
+):
     check(server, straight, tmp_path, seed, ["continue"])
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_resumed(server, straight, tmp_path, seed):
-    check(server, straight, tmp_path, seed, ["resume", "continue"])
+@pytest.mark.parametrize("seed", range(6, 12))
+def test_run_that_is_resumed_in_new_main_loops_equals_one_never_interrupted(
+    server, straight, tmp_path, seed
+):
+    check(server, straight, tmp_path, seed, ["resume"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_run_that_is_interrupted_often_equals_one_never_interrupted(
+    server, straight, tmp_path, seed
+):
+    check(server, straight, tmp_path, seed, ["continue", "resume"], interruptions=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_run_of_compiled_functions_equals_one_never_interrupted(compiling, tmp_path, seed):
+    """As the engine compiles by default."""
+    loop = LOOPS[seed % len(LOOPS)] | {"mode": None}
+    run = Run(compiling, tmp_path / "straight", loop, [{"after_epoch": False}])
+    assert run.begin() == FINISHED
+
+    def straight(_loop):
+        return run.result()
+
+    check(compiling, straight, tmp_path, seed, ["continue", "resume"])
+
+
+@pytest.mark.parametrize("loop", LOOPS[2:4], ids=lambda loop: "-".join(loop.values()))
+def test_run_that_saves_after_every_batch_equals_one_that_does_not(
+    server, straight, tmp_path, loop
+):
+    triggers = dict.fromkeys(
+        ["before_training", "before_epoch", "before_batch", "after_batch"], True
+    )
+    run = Run(server, tmp_path / "run", loop, [triggers, {"every_n_batches": 1}])
+    assert run.begin() == FINISHED
+    assert_equal(run.result(), straight(loop))
+
+
+@pytest.mark.parametrize("how", ["continue", "resume"])
+def test_run_that_goes_on_in_a_fresh_interpreter_equals_one_never_interrupted(
+    server, straight, tmp_path, how
+):
+    """Of another hash seed; nothing is left of the first but the file."""
+    loop = LOOPS[1]
+    run = Run(server, tmp_path / "run", loop, [{"every_n_batches": 2}])
+    assert run.begin(["before_batch", 7, "kill"]) == KILLED
+    fresh = Server(is_blocks=server.is_blocks, PYTHONHASHSEED="12345")
+    try:
+        run.move_to(fresh)
+        assert run.go_on(how, run.sources()[0]) == FINISHED
+    finally:
+        fresh.close()
+    assert_equal(run.result(), straight(loop))

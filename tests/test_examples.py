@@ -113,6 +113,20 @@ def test_digits_interrupted_is_finished_by_the_command(finished, tmp_path, run_p
     assert_same_arrays(path, finished[0] / "digits.zip")
 
 
+def test_digits_proves_before_the_readers_eyes_that_it_goes_on_exactly(tmp_path, run_program):
+    output = run_program(
+        DIGITS, "--prove-exact", "--epochs", "2", "--seed", "5", cwd=tmp_path
+    ).stdout
+    lines = output.splitlines()
+    assert lines[1].startswith("training the same, to be killed after batch ")
+    assert lines[1].endswith(" (--seed 5)")
+    assert lines[2].startswith("it ended with code -9; there is epoch ")
+    assert "    mlp/linear_0/W           same" in lines
+    assert "DIFFERENT" not in output
+    assert lines[-1] == "every parameter, buffer and record of the log is the same, bit for bit"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_resume_trains_a_new_main_loop_further(copied, run_program):
     output = run_program(EXAMPLES / "resume.py", "--epochs", "4", cwd=copied.parent).stdout
     assert "trained for 4 epochs in all" in output

@@ -76,7 +76,9 @@ def test_checkpoint_saves_when_its_triggers_say(path, triggers, times):
 
 
 def test_checkpoint_of_a_batch_that_is_interrupted_is_saved_once(path):
-    main_loop = make_main_loop(Checkpoint(path, every_n_epochs=100), At(interrupt, after_batch=True))
+    main_loop = make_main_loop(
+        Checkpoint(path, every_n_epochs=100), At(interrupt, after_batch=True)
+    )
     main_loop.run()
     assert saves_of(main_loop.log) == {1: (path,)}
 
@@ -440,9 +442,7 @@ def test_unpicklable_loop_is_saved_without_itself_and_says_so(path):
         assert saved.log()[4]["saved_to"] == (path,)
         assert saved.verify() == []
     assert main_loop.log[4]["saved_to"] == (None,)
-    fresh = make_main_loop(
-        epochs=1, first=[Resume(path, load_log=True, load_iteration_state=True)]
-    )
+    fresh = make_main_loop(epochs=1, first=[Resume(path, load_log=True, load_iteration_state=True)])
     fresh.extensions[0].main_loop = fresh
     fresh.extensions[0].do()
     assert_same_values(fresh, main_loop)

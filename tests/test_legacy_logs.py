@@ -122,3 +122,25 @@ def test_member_that_add_to_dump_replaced_counts_once(log, tmp_path):
         archive.addfile(info, io.BytesIO(content))
     with open_legacy(path) as checkpoint:
         assert checkpoint.log()[2] == {"cost": 0.5}
+
+
+ODD_LOG = b"cblocks.log.log\nTrainingLog\n)R}S'status'\n(cmy\nStatus\nosb"
+
+
+@pytest.mark.parametrize(
+    "pickles",
+    [
+        pytest.param({"log": pickle.dumps("text", 2)}, id="no-log-at-all"),
+        pytest.param(
+            {"pickled": b"(cblocks.main_loop\nMainLoop\no}S'log'\n" + ODD_LOG + b"sb."},
+            id="status-that-is-no-dictionary",
+        ),
+    ],
+)
+def test_log_that_is_odd_leaves_the_status_empty(pickles, tmp_path):
+    path = tmp_path / "old.tar"
+    write_tar(path, ["|mlp.W"], **pickles)
+    with open_legacy(path) as checkpoint:
+        checkpoint.log()
+        assert checkpoint.status == {}
+        assert list(checkpoint.arrays) == ["/mlp.W"]

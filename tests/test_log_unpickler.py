@@ -18,7 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blocks_checkpoint.errors import CheckpointError, DamagedCheckpoint, LoadError, RefusedClass
+from blocks_checkpoint.errors import (
+    CheckpointError,
+    DamagedCheckpoint,
+    HostileCheckpoint,
+    LoadError,
+    RefusedClass,
+)
 from blocks_checkpoint.miniblocks.log import TrainingLog
 from blocks_checkpoint.safe_unpickling.log_unpickler import load_log_pickle
 
@@ -332,3 +338,14 @@ def test_file_is_read_from_where_it_stands():
     source = io.BytesIO(b"before" + content)
     source.seek(6)
     assert load_log_pickle(source) == [1]
+
+
+@pytest.mark.parametrize("unit", [b"\x8f", b"(\x91"], ids=["sets", "frozen-sets"])
+def test_sets_without_number_are_refused_in_bounded_memory(unit):
+    with pytest.raises(HostileCheckpoint, match="more sets than bytes"):
+        load_log_pickle(b"\x80\x04" + unit * 200_000 + b".")
+
+
+def test_many_sets_that_hold_something_are_read():
+    sets = [{number} for number in range(20_000)]
+    assert load_log_pickle(pickle.dumps(sets, 4)) == sets

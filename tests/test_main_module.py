@@ -114,7 +114,7 @@ def trained(tmp_path_factory):
 
 
 def test_one_warning_for_a_path_names_all_with_the_way_to_each_and_the_cure(trained):
-    folder, done = trained
+    _, done = trained
     warnings = re.findall(r"MainModuleWarning: (.*)", done.stderr)
     # Two main loops were run, and each saved twice.
     assert len(warnings) == 2
@@ -149,6 +149,21 @@ def test_needs_are_in_the_manifest_with_the_script_and_its_digest(trained):
         "script": str(folder / "train.py"),
         "sha256": hashlib.sha256(Path(folder / "train.py").read_bytes()).hexdigest(),
     }
+
+
+def test_series_of_files_is_one_path_to_warn_of(tmp_path):
+    write(
+        tmp_path,
+        "series.py",
+        SCRIPT,
+        """
+        if __name__ == "__main__":
+            build("run-{epochs_done}.zip", epochs=3).run()
+        """,
+    )
+    done = run("-W", "always", "series.py", cwd=tmp_path)
+    assert done.stderr.count("MainModuleWarning") == 1
+    assert len(list(tmp_path.glob("run-*.zip"))) == 3
 
 
 def test_module_alone_warns_of_nothing(tmp_path):
@@ -278,7 +293,12 @@ def test_ways_to_run_python_are_all_understood(tmp_path, how):
         done = run("-c", body, cwd=tmp_path)
     elif how == "stdin":
         done = subprocess.run(
-            [sys.executable, "-"], input=body, cwd=tmp_path, capture_output=True, text=True, check=True
+            [sys.executable, "-"],
+            input=body,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     elif how == "pdb":
         script = write(tmp_path, "train.py", body)
@@ -384,6 +404,16 @@ def test_deep_pickles_are_read_without_recursion(main_names):
 )
 def test_main_modules_have_two_names(name, expected):
     assert is_main_module(name) is expected
+
+
+def test_names_of_all_main_modules_have_a_part_in_common(tmp_path):
+    """It is what pickles are searched for."""
+    from blocks_checkpoint.main_module import _IN_ALL_NAMES
+
+    imported = import_script(write(tmp_path, "any.py", "")).__name__
+    for name in ("__main__", "__mp_main__", imported):
+        assert is_main_module(name)
+        assert _IN_ALL_NAMES in name.encode()
 
 
 def test_imported_script_is_a_main_module_and_imported_once(tmp_path):

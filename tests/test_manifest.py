@@ -29,6 +29,10 @@ def row(**changes):
     return manifest(arrays=[{**ROW, **changes}])
 
 
+def without(field):
+    return manifest(arrays=[{name: ROW[name] for name in ROW if name != field}])
+
+
 def parse(content):
     encoded = content if isinstance(content, bytes) else json.dumps(content).encode()
     return parse_manifest(encoded, "run.zip", MEMBERS)
@@ -83,6 +87,7 @@ def test_newer_format_is_refused_by_both_numbers_and_the_cure():
         (manifest(arrays=[{}]), "'name' None"),
         (row(name=3), "'name' 3"),
         (row(id="0"), "'id' '0'"),
+        (without("id"), "'id' None"),
         (row(shape="2x3"), "'shape' '2x3'"),
         (row(shape=[2, -3]), "the shape [2, -3]"),
         (row(shape=[2, "3"]), "the shape"),

@@ -74,9 +74,7 @@ class Stored:
         pytest.param({"a": 2}, {"A": 2}, ["a"], ["A"], [], id="case-counts"),
     ],
 )
-def test_match_says_everything_that_does_not_fit(
-    wanted, stored, missing, unexpected, wrong_shape
-):
+def test_match_says_everything_that_does_not_fit(wanted, stored, missing, unexpected, wrong_shape):
     variables = [shared(numpy.zeros(length), name) for name, length in wanted.items()]
     rows = [row(name, (length,)) for name, length in stored.items()]
     assignment = match(variables, names(*wanted), rows)
@@ -135,8 +133,14 @@ def test_nothing_is_read_or_set_for_what_does_not_fit():
 
 @pytest.mark.parametrize(
     ("stored", "wanted"),
-    [("float64", "float32"), ("float32", "float64"), ("int32", "int64"), ("int32", "float32"),
-     (">f8", "float32"), ("bool", "float32")],
+    [
+        ("float64", "float32"),
+        ("float32", "float64"),
+        ("int32", "int64"),
+        ("int32", "float32"),
+        (">f8", "float32"),
+        ("bool", "float32"),
+    ],
 )
 def test_values_are_given_the_dtype_of_the_variable(stored, wanted):
     variable = shared([0, 0], "a", wanted)
@@ -167,7 +171,7 @@ def test_variable_that_refuses_its_value_leaves_all_of_them_as_they_were():
     prepared = PreparedAssignment(
         [(good, numpy.array([3, 4], "float32")), (bad, numpy.zeros((2, 2, 2), "float32"))]
     )
-    with pytest.raises(Exception):  # noqa: B017 - each engine has its own
+    with pytest.raises(Exception):  # noqa: B017, PT011 - each engine has its own
         prepared.carry_out()
     assert good.get_value().tolist() == bad.get_value().tolist() == [1, 2]
 
@@ -190,7 +194,9 @@ def test_names_are_those_of_the_model_also_where_bricks_share_them(tmp_path):
     path = tmp_path / "run.zip"
 
     def build(values):
-        layers = [Linear(2, 2, name="same", use_bias=False, weights_init=Constant(v)) for v in values]
+        layers = [
+            Linear(2, 2, name="same", use_bias=False, weights_init=Constant(v)) for v in values
+        ]
         top = Sequence([layer.apply for layer in layers], name="top")
         top.initialize()
         return Model(top.apply(current().tensor.matrix("x")).sum()), layers
@@ -209,9 +215,7 @@ def test_names_are_those_of_the_model_also_where_bricks_share_them(tmp_path):
 
 def make_normalised():
     normalisation = BatchNormalization(input_dim=3, name="norm")
-    mlp = MLP(
-        [Tanh()], [3, 3], weights_init=Constant(1), biases_init=Constant(0), name="mlp"
-    )
+    mlp = MLP([Tanh()], [3, 3], weights_init=Constant(1), biases_init=Constant(0), name="mlp")
     top = Sequence([mlp.apply, normalisation.apply], name="top")
     top.initialize()
     return Model(top.apply(current().tensor.matrix("features")).sum()), normalisation

@@ -47,9 +47,7 @@ def shared(value, name=None):
 
 
 def make_mlp(name="mlp"):
-    mlp = MLP(
-        [None, None], [3, 3, 3], weights_init=Constant(1), biases_init=Constant(0), name=name
-    )
+    mlp = MLP([None, None], [3, 3, 3], weights_init=Constant(1), biases_init=Constant(0), name=name)
     mlp.initialize()
     return mlp
 
@@ -421,7 +419,9 @@ def test_warning_is_for_the_line_that_called(path, monkeypatch):
 
     work.__module__, work.__qualname__ = "__main__", "work"
     monkeypatch.setattr(sys.modules["__main__"], "work", work, raising=False)
-    with pytest.warns(MainModuleWarning, match=r"dump\.zip: the object.*\n  - work, at object$") as w:
+    with pytest.warns(
+        MainModuleWarning, match=r"dump\.zip: the object.*\n  - work, at object$"
+    ) as w:
         dump(work, path)
     assert w[0].filename == __file__
     with pytest.warns(MainModuleWarning, match=r"\n  - work, at extra\['f'\]$") as w:

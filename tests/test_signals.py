@@ -137,21 +137,43 @@ def test_signal_that_was_not_asked_for_is_left_alone():
         signal.signal(USR2, before)
 
 
+class SignalledLoop:
+    """Handles a signal as main loops do."""
+
+    def __init__(self):
+        self.received = []
+
+    def handle(self, number, frame):
+        self.received.append(number)
+
+
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-def test_time_of_what_ends_training_is_noted_and_the_loops_handler_called(number):
+def test_time_of_what_ends_training_is_noted_and_the_loops_handler_called(watch, number):
     number = getattr(signal, number)
-    received = []
-    before = signal.signal(number, lambda number, frame: received.append(number))
-    watch = SignalWatch()
+    loop = SignalledLoop()
+    before = signal.signal(number, loop.handle)
     try:
-        watch.begin(None)
+        watch.begin(loop)
         send(number)
-        assert received == [number]
+        assert loop.received == [number]
         assert not watch.is_due()
         assert watch.take() is not None
-    finally:
         watch.end()
+        assert signal.getsignal(number) == loop.handle
+    finally:
         signal.signal(number, before)
+
+
+@pytest.mark.parametrize(
+    "action", [signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, SignalledLoop().handle]
+)
+def test_what_ends_training_is_left_alone_where_the_loop_does_not_handle_it(watch, action):
+    before = signal.signal(TERM, action)
+    try:
+        watch.begin(SignalledLoop())
+        assert signal.getsignal(TERM) == action
+    finally:
+        signal.signal(TERM, before)
 
 
 # Handlers of the user's own

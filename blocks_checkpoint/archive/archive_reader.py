@@ -18,7 +18,7 @@ from .array_destination import Destination, Part, order_of
 from .byte_source import ByteSource, Source
 from .crc import crc32
 from .directory import read_directory
-from .member_bytes import MemberBytes
+from .member_bytes import MemberBytes, fault_of_expansion
 from .npy import ArrayHeader
 from .parallel import for_each
 from .zip_structures import STORED, Member, local_header
@@ -91,6 +91,9 @@ class ArchiveReader:
                 path=self.path,
                 member=name,
             )
+        fault = fault_of_expansion(member.size, member.stored_size)
+        if fault:
+            raise HostileCheckpoint(fault, path=self.path, member=name)
         return self._bytes.read(member)
 
     def array_header(self, name: str) -> ArrayHeader:

@@ -13,9 +13,27 @@ from .crc import crc32
 from .directory import Directory
 from .zip_structures import Member
 
-__all__ = ["MemberBytes"]
+__all__ = ["MemberBytes", "fault_of_expansion"]
 
 _CHUNK = 1 << 20
+# What compression is believed to have made of a member that is no array: up to
+# the first number of bytes anything, beyond it so many times what is stored.
+# Pickles of graphs shrink to a twentieth.
+_EXPANDED_FREE_BYTES = 4 << 20
+_EXPANDED_RATIO = 40
+
+
+def fault_of_expansion(size: int, stored_size: int) -> str | None:
+    """Say why a member of these sizes is not read whole; None if it may be.
+
+    What is no array is parsed, and then takes many times its size in memory.
+    """
+    if size <= max(_EXPANDED_FREE_BYTES, _EXPANDED_RATIO * stored_size):
+        return None
+    return (
+        f"{stored_size} bytes claim to hold {size} bytes compressed; if you trust the file, "
+        "unpack it and pack it again with 'zip -0'"
+    )
 
 
 class MemberBytes:

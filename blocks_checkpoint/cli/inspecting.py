@@ -20,6 +20,7 @@ from .convert import convert
 from .errors import describe_error, one_line_errors, one_line_warnings
 from .listing import ls
 from .pruning import prune
+from .replaying import replay
 from .summary import summarize
 from .tables import make_console, print_summary
 from .text import one_line
@@ -33,12 +34,16 @@ LARGE_FILE_BYTES = 256 * 1024 * 1024
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="blocks-checkpoint", message="%(prog)s %(version)s")
 def main() -> None:
-    """Look into checkpoints, tidy up, convert old ones. Nothing in them is run."""
+    """Look into checkpoints, tidy up, convert old ones.
+
+    Nothing in them is run, but for ``replay``.
+    """
 
 
 main.add_command(convert)
 main.add_command(ls)
 main.add_command(prune)
+main.add_command(replay)
 
 
 @main.command()

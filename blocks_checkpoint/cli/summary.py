@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ..errors import LoadError
+from ..proving import proof_of
 
 if TYPE_CHECKING:
     from ..checkpoint_file import CheckpointFile
@@ -76,6 +77,9 @@ class Summary:
     parameters, others : list of ArrayLine
     pickles : list of str
         Names of the pickle members; loading them runs code.
+    proof : dict or None
+        Whether a fresh process has loaded the file completely, see
+        ``Checkpoint(prove=True)``.
     """
 
     path: str
@@ -91,6 +95,7 @@ class Summary:
     parameters: list[ArrayLine]
     others: list[ArrayLine]
     pickles: list[str]
+    proof: dict[str, Any] | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON, with totals."""
@@ -112,6 +117,7 @@ def summarize(checkpoint: CheckpointFile) -> Summary:
     manifest = checkpoint.manifest
     lines = [_array_line(checkpoint, row) for row in manifest.get("arrays", ())]
     path = os.fspath(checkpoint.path or "")
+    proof = proof_of(path) if path else None
     return Summary(
         path=path,
         file_bytes=_file_bytes(path),
@@ -126,6 +132,7 @@ def summarize(checkpoint: CheckpointFile) -> Summary:
         parameters=[line for line in lines if line.kind == "parameter"],
         others=[line for line in lines if line.kind != "parameter"],
         pickles=sorted(manifest.get("pickles", {})),
+        proof=None if proof is None else asdict(proof),
     )
 
 

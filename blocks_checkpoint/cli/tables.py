@@ -50,6 +50,9 @@ def _head_table(summary: Summary) -> Table:
     if summary.main_loop_error:
         main_loop += f": {one_line(summary.main_loop_error)}"
     add("main loop", main_loop)
+    if summary.proof is not None:
+        reason = one_line(summary.proof["reason"])
+        add("proven", "loads in a fresh process" if summary.proof["loads"] else f"no: {reason}")
     if summary.pickles:
         add("pickles", f"{', '.join(summary.pickles)} (loading them runs code; this did not)")
     return table

@@ -13,6 +13,7 @@ from ..background import BackgroundSaver
 from ..contents import Contents
 from ..errors import CheckpointError, SaveError
 from ..main_module import script_of
+from ..proving import Prover
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
 from ..retention import Policy
 from ..retention.best import BestSoFar
@@ -84,6 +85,11 @@ class Checkpoint(SimpleExtension):
         error and train on. The file of before is untouched either way.
     verify : bool
         Read back what was written before it replaces the file of before.
+    prove : bool
+        After a save, let a fresh process of low priority load the file as
+        ``continue_training`` would, without running it. What comes of it is
+        logged, and written beside the file as ``NAME.proof.json``. While one is
+        being proven, others are not.
     protocol : int
         Pickle protocol.
     keep : Policy, optional
@@ -141,6 +147,7 @@ class Checkpoint(SimpleExtension):
         *,
         on_failure: str = "raise",
         verify: bool = False,
+        prove: bool = False,
         protocol: int = 5,
         keep: Policy | None = None,
         keep_last: int | None = None,
@@ -179,6 +186,7 @@ class Checkpoint(SimpleExtension):
         self.use_cpickle = use_cpickle
         self.on_failure = on_failure
         self.verify = verify
+        self._prover = Prover() if prove else None
         self.protocol = protocol
         self._destinations: dict[str | None, Destination] = {}
         policy = policy_of(keep, keep_last, keep_best)
@@ -219,6 +227,8 @@ class Checkpoint(SimpleExtension):
         """Save if a condition, the clock or a signal says so."""
         event = str(callback_name)
         self._report_failed()
+        if self._prover is not None:
+            self._prover.report()
         self._signals.begin(self.main_loop)
         if (
             event == "after_training"
@@ -307,7 +317,9 @@ class Checkpoint(SimpleExtension):
             record.begin(target)
             if isinstance(self._schedule, Overhead):
                 log.current_row["save_schedule"] = self._schedule.as_record()
-            self._write(contents, target, record, signalled)
+            is_first = path not in self._warned
+            self._write(contents, target, record, signalled, warn_of_main=is_first)
+            self._warned.add(path)
         except BaseException as error:
             record.fail(error)
             is_mistake = contents is None
@@ -320,19 +332,24 @@ class Checkpoint(SimpleExtension):
                 self._saved_on_interrupt[path] = log.status["iterations_done"]
 
     def _write(
-        self, contents: Contents, target: Target, record: SaveRecord, signalled: float | None
+        self,
+        contents: Contents,
+        target: Target,
+        record: SaveRecord,
+        signalled: float | None,
+        *,
+        warn_of_main: bool,
     ) -> None:
         prepared = prepare(
             contents,
             target.path,
             protocol=self.protocol,
             verify=self.verify,
-            warn_of_main=target.path not in self._warned,
+            warn_of_main=warn_of_main,
             before_partial=record.set_path,
             further_manifest=target.manifest,
             arena=None if self._background is None else self._arena,
         )
-        self._warned.add(target.path)
         protected = [
             each.loaded_from
             for each in all_extensions(self.main_loop)
@@ -342,6 +359,7 @@ class Checkpoint(SimpleExtension):
             protected.append(self.continued_from)
         if self._background is None:
             _finish(prepared, target, protected)
+            self._start_proof(prepared.path)
             if signalled is not None:
                 record.row["signal_to_saved_seconds"] = seconds_since(signalled)
             return
@@ -349,12 +367,18 @@ class Checkpoint(SimpleExtension):
         def job() -> None:
             try:
                 _finish(prepared, target, protected)
+                self._start_proof(prepared.path)
             except Exception as error:
                 logger.error("%s is not saved: %s", target.path, error)
                 self._failed.append((record, error))
 
         if not self._background.submit(job):
             record.forget()
+
+    def _start_proof(self, path: str) -> None:
+        if self._prover is not None:
+            script = script_of("__main__") or {}
+            self._prover.start(path, main=script.get("script"))
 
     def _report_failed(self) -> None:
         """Hear of what went wrong in the background."""

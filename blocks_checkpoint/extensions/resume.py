@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ..candidates import open_newest
 from ..parameters import PreparedAssignment, loop_variables, model_variables, stored_for
 from ..pickling.extension_states import put_states
 from ..pickling.generators import StoredGenerators
+from ..proving import proof_of
 from ..resumption import (
     all_extensions,
     check_stream,
@@ -23,7 +25,10 @@ from ..resumption import (
     put_log,
     put_random_state,
 )
+from ..tiers import descend
+from ..upstream import only, reopen_files, running_sums
 from .base import SimpleExtension
+from .deferral import after_all_extensions
 
 __all__ = ["Load", "LoadParameters", "Resume"]
 
@@ -37,7 +42,10 @@ class Resume(SimpleExtension):
 
     Parameters, and every other shared variable that both sides have
     (optimiser buffers, statistics of batch normalisation), are set. The
-    extensions of the new main loop are its own.
+    extensions of the new main loop are its own. With the iteration state, the
+    random generators in them are put into the state that those at the same
+    places had; with the log, an extension that has ``state_dict()`` and
+    ``load_state_dict(state)`` gets back what it returned.
 
     Makes a record ``loaded_from`` in the log's current row.
 
@@ -52,6 +60,12 @@ class Resume(SimpleExtension):
         Go on with the data stream where it was, in mid-epoch with the next
         batch, and with the global random generators as they were. Unpickles
         the data stream: only for files you trust.
+    mode : {None, 'auto'}
+        If ``'auto'``, everything is loaded that can be: all of it, or else the
+        log and every shared variable, or else the parameters alone. Which of
+        these tiers it was, ``'everything'``, ``'state'`` or ``'parameters'``, is
+        then the attribute ``tier``; what was lost at each step down, and why,
+        is logged.
     missing_ok : bool
         If there is no file at all, start afresh instead of raising an error.
     allow : iterable of type or str
@@ -75,13 +89,18 @@ class Resume(SimpleExtension):
         load_log: bool = False,
         load_iteration_state: bool = False,
         *,
+        mode: str | None = None,
         missing_ok: bool = False,
         allow: Iterable[Any] = (),
         **triggers: Any,
     ) -> None:
+        if mode not in (None, "auto"):
+            raise ValueError(f"Resume: mode is {mode!r}; use 'auto', or say what to load")
         triggers.setdefault("before_training", True)
         super().__init__(**triggers)
         self.path = os.fspath(path)
+        self.mode = mode
+        self.tier: str | None = None
         self.load_log = load_log
         self.load_iteration_state = load_iteration_state
         self.missing_ok = missing_ok
@@ -90,7 +109,7 @@ class Resume(SimpleExtension):
         self.loaded_from: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "has_finished": False, "loaded_from": None}
+        return {**self.__dict__, "has_finished": False, "loaded_from": None, "tier": None}
 
     def dispatch(self, callback_name: Any, *args: Any) -> None:
         """Load if a condition says so; and keep a Blocks loop from passing its end."""
@@ -104,33 +123,68 @@ class Resume(SimpleExtension):
         checkpoint = open_newest(self.path, missing_ok=self.missing_ok)
         if checkpoint is None:
             return
+        proof = proof_of(checkpoint.path) if isinstance(checkpoint.path, str) else None
+        if proof is not None and not proof.loads:
+            logger.warning(
+                "%s could not be continued from when it was saved: %s",
+                checkpoint.path,
+                proof.reason,
+            )
         with checkpoint:
-            self._load(checkpoint)
+            self._load(checkpoint, which_callback)
         self.main_loop.log.current_row[LOADED_FROM] = self.loaded_from = checkpoint.path
         logger.info("loaded %s", checkpoint.path)
 
-    def _load(self, checkpoint: Any) -> None:
+    def _load(self, checkpoint: Any, event: Any) -> None:
+        if self.mode is None:
+            # Everything is read before anything is changed.
+            state = self._read(checkpoint, self.load_log, self.load_iteration_state)
+        else:
+            state, descent = descend(
+                lambda tier: self._read(
+                    checkpoint, tier.load_log, tier.load_iteration_state, tier.load_buffers
+                )
+            )
+            self.tier = descent.tier.name
+            report = logger.info if descent.is_complete else logger.warning
+            report("%s: %s", checkpoint.path, descent.describe())
+        self._put(state, checkpoint, event)
+
+    def _read(
+        self,
+        checkpoint: Any,
+        load_log: bool,
+        load_iteration_state: bool,
+        load_buffers: bool = True,
+    ) -> _State:
         main_loop = self.main_loop
-        # Everything is read before anything is changed.
-        variables, names = loop_variables(main_loop)
-        assignment = stored_for(variables, names, checkpoint, optional_kinds=("buffer", "shared"))
+        variables, names = (loop_variables if load_buffers else model_variables)(main_loop)
+        optional = ("buffer", "shared") if load_buffers else ()
+        assignment = stored_for(variables, names, checkpoint, optional_kinds=optional)
         assignment.require_complete(checkpoint.path, strict=True)
-        prepared = assignment.prepare(checkpoint)
-        log = iteration_state = generators = None
-        if self.load_log:
-            log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
-        if self.load_iteration_state:
-            iteration_state = checkpoint.iteration_state()
-            check_stream(main_loop, iteration_state, checkpoint.path)
-            generators = StoredGenerators.of(checkpoint, main_loop)
+        state = _State(assignment.prepare(checkpoint))
+        if load_log:
+            state.log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
+        if load_iteration_state:
+            state.iteration_state = checkpoint.iteration_state()
+            check_stream(main_loop, state.iteration_state, checkpoint.path)
+            state.generators = StoredGenerators.of(checkpoint, main_loop)
             put_random_state(checkpoint)
-        prepared.carry_out()
+        return state
+
+    def _put(self, state: _State, checkpoint: Any, event: Any) -> None:
+        main_loop, log = self.main_loop, state.log
+        state.prepared.carry_out()
         if log is not None:
             put_log(main_loop, log)
             put_states(all_extensions(main_loop), checkpoint.manifest.get("extensions", {}))
-        if generators is not None:
-            put_iteration_state(main_loop, iteration_state, checkpoint.manifest["status"])
-            generators.put(main_loop)
+        if state.generators is not None:
+            put_iteration_state(main_loop, state.iteration_state, checkpoint.manifest["status"])
+            state.generators.put(main_loop)
+            reopen_files(main_loop.data_stream)
+            sums = PreparedAssignment(only(state.prepared.pairs, running_sums(main_loop)))
+            if sums.pairs:
+                after_all_extensions(main_loop, self, event, sums.carry_out)
         elif log is not None:
             # Without the iterator of the epoch it was saved in, that epoch
             # begins anew.
@@ -140,6 +194,16 @@ class Resume(SimpleExtension):
         )
         if log is not None and not self.has_finished:
             forget_ending(main_loop)
+
+
+@dataclass
+class _State:
+    """What was read, and is not put anywhere yet."""
+
+    prepared: PreparedAssignment
+    log: Any = None
+    iteration_state: Any = None
+    generators: StoredGenerators | None = None
 
 
 class Load(Resume):

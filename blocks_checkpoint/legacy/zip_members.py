@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..archive import Damage
+from ..archive.member_bytes import fault_of_expansion
 from ..archive.npy import MAGIC, NpyError, header_length, parse_header
 from ..errors import DamagedCheckpoint, HostileCheckpoint
 from ..naming import numbered
@@ -147,6 +148,10 @@ class ZipMembers:
 
     def read(self, name: str) -> bytes:
         """Read a member that is no array."""
+        info = self.infos[name]
+        fault = fault_of_expansion(info.file_size, info.compress_size)
+        if fault:
+            raise self._hostile(fault, name)
         with self._opened(name) as member:
             return b"".join(_chunks(member))
 

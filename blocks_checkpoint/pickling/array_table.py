@@ -221,7 +221,8 @@ class ArrayTable:
     def plan(self) -> Plan:
         """Decide what is stored and how; see the module's description."""
         plan = Plan([], {})
-        for numbers in list(self._clusters()):
+        # In the order of numbers: that of addresses is another one each time.
+        for numbers in sorted(self._clusters()):
             if len(numbers) > 1 and self._homes(numbers):
                 self._place_sharing(plan, numbers)
             else:
@@ -241,7 +242,7 @@ class ArrayTable:
         array = entry.array
         if not entry.variables and _overlaps_itself(array):
             self._place_sharing(plan, [number])
-        elif not array.nbytes or (fits_npy(array.dtype) if entry.is_member else fits_pool(array)):
+        elif fits_npy(array.dtype) if entry.is_member else fits_pool(array):
             self._place(plan, number)
         else:
             self._place_with_view(plan, number)

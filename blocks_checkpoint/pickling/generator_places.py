@@ -33,8 +33,10 @@ STREAM_PARTS = ("data_stream", "epoch_iterator")
 MAX_DEPTH = 12
 #: Longer ones are data.
 MAX_ELEMENTS = 1000
-_LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType)
-_LEAVES = (*_LEAVES, BuiltinFunctionType, ModuleType)
+_LEAVES: tuple[type, ...] = (
+    *(str, bytes, int, float, complex, bool, type(None)),
+    *(type, FunctionType, BuiltinFunctionType, ModuleType),
+)
 
 
 def find_generators(main_loop: Any) -> list[tuple[Path, Any]]:

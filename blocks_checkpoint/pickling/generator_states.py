@@ -39,9 +39,11 @@ def is_generator(thing: Any) -> bool:
 
 def is_global(thing: Any) -> bool:
     """Tell whether this is a generator that the functions of a module use."""
-    # ``numpy.random`` gives these functions as methods of its generator.
-    hidden = np.random.mtrand._rand  # type: ignore[attr-defined]
-    return thing is hidden or thing is random._inst or thing is hidden._bit_generator  # type: ignore[attr-defined]
+    # ``random`` and ``numpy.random`` give these functions as methods of them.
+    hidden: Any = getattr(np.random.mtrand, "_rand")  # noqa: B009 - not in its stubs
+    return (
+        thing is hidden or thing is hidden._bit_generator or thing is getattr(random, "_inst")  # noqa: B009
+    )
 
 
 def state_of(generator: Any) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def _seed_sequence(source: Any) -> Any:
 def _seeds(seeds: Any) -> dict[str, Any] | None:
     if not isinstance(seeds, _SEED_SEQUENCE):
         return None
-    entropy = seeds.entropy
+    entropy: Any = seeds.entropy
     return {
         "entropy": entropy.tolist() if isinstance(entropy, np.ndarray) else entropy,
         "spawn_key": list(seeds.spawn_key),
@@ -99,7 +101,8 @@ def put_state(generator: Any, stored: Mapping[str, Any]) -> None:
 
 def _put(generator: Any, stored: Mapping[str, Any]) -> None:
     kind = stored["kind"]
-    if not isinstance(generator, _KINDS[kind]):
+    expected: Any = _KINDS[kind]
+    if not isinstance(generator, expected):
         raise TypeError(f"it is that of a {kind}, and here is a {type(generator).__name__}")
     if kind == "Random":
         version, words, gauss = stored["state"]
@@ -152,6 +155,8 @@ def new_generator(stored: Mapping[str, Any]) -> Any:
 
 def _new(stored: Mapping[str, Any]) -> Any:
     kind = stored["kind"]
+    if kind not in _KINDS:
+        raise ValueError(f"there is no generator of the kind {kind!r:.40}")
     if kind == "Random":
         made = random.Random()
         version, words, gauss = stored["state"]

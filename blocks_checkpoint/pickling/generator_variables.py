@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..engines import identity
+from ..engines import creation_number, identity
 from ..naming import name_variables
 from .generator_states import is_generator, new_generator, state_of
 
@@ -33,8 +33,10 @@ def describe_values(variables: Sequence[Any]) -> dict[str, Any]:
 
 
 def _named(variables: Sequence[Any]) -> dict[str, Any]:
-    # Theano copies the graph that it compiles, shared variables included.
-    distinct = {identity(variable): variable for variable in variables}
+    # Theano copies the graph that it compiles, shared variables included. The
+    # original is the one that was made first.
+    made_last_first = sorted(variables, key=creation_number, reverse=True)
+    distinct = {identity(variable): variable for variable in made_last_first}
     found = [each for each in distinct.values() if is_generator(_value(each))]
     return {each.name: variable for each, variable in zip(name_variables(found), found)}
 
@@ -48,9 +50,7 @@ def _kind(generator: Any) -> str:
     return f"{type(generator).__name__} of {type(source).__name__}"
 
 
-def prepare_values(
-    variables: Sequence[Any], described: Mapping[str, Any]
-) -> list[tuple[Any, Any]]:
+def prepare_values(variables: Sequence[Any], described: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Make the generators that variables are to have. Nothing is changed yet.
 
     Parameters
@@ -72,9 +72,7 @@ def prepare_values(
     prepared = []
     for name, variable in named.items():
         if name not in described:
-            logger.warning(
-                "the file has no state for the random stream %r: it begins anew", name
-            )
+            logger.warning("the file has no state for the random stream %r: it begins anew", name)
             continue
         present, stored = _value(variable), new_generator(described[name])
         if _kind(stored) != _kind(present):

@@ -162,6 +162,8 @@ def octets_of(array: Array) -> Array:
     """
     # As bytes, because not every dtype (dates, bfloat16) lends out a buffer.
     # The transpose of a Fortran-ordered array is the same memory in C order.
+    if not array.nbytes:
+        return np.zeros(0, np.uint8)
     in_order = array.T if array.flags.f_contiguous else array
     return in_order.reshape(-1).view(np.uint8)
 

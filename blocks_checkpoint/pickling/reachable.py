@@ -50,7 +50,10 @@ def known_variables(main_loop: Any) -> list[Any]:
     """List the shared variables that can be had without walking the graph."""
     algorithm = getattr(main_loop, "algorithm", None)
     updated = [pair[0] for pair in getattr(algorithm, "updates", ()) or ()]
-    return [*variables_of_model(main_loop), *[each for each in updated if hasattr(each, "container")]]
+    return [
+        *variables_of_model(main_loop),
+        *[each for each in updated if hasattr(each, "container")],
+    ]
 
 
 def variables_of_model(main_loop: Any) -> list[Any]:
@@ -62,9 +65,7 @@ def variables_of_model(main_loop: Any) -> list[Any]:
     return [variable for variable in in_model if hasattr(variable, "container")]
 
 
-def _met_while_pickling(
-    main_loop: Any, persistent_id: Callable[[Any], Any] | None
-) -> list[Any]:
+def _met_while_pickling(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> list[Any]:
     table = _table_of(main_loop, persistent_id)
     return [variable for stored in table.plan().stored for variable in stored.variables]
 
@@ -81,9 +82,7 @@ def _table_of(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> Arr
 def _met_around_obstacles(main_loop: Any) -> list[Any]:
     walker = diagnosis.Walker(ZipPickler(ArrayTable(), PicklerSettings()).reducers)
     obstacles = [
-        place.thing
-        for place, error in walker.walk([("main_loop", main_loop)])
-        if error is not None
+        place.thing for place, error in walker.walk([("main_loop", main_loop)]) if error is not None
     ]
     ids: Container[int] = {id(thing) for thing in obstacles}
     try:

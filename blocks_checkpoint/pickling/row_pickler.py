@@ -42,11 +42,11 @@ _FAILURES = 16
 _LARGEST_ARRAY = 1 << 12
 
 _ATOMS = frozenset([type(None), bool, int, float, complex, str, bytes])
-# Numbers of NumPy, and arrays of them, by the letters of their types.
+# NumPy's numbers, and arrays of them, by the letters of their types.
 _CODES = "?bhilqBHILQefdFD"
 _NUMBERS = frozenset(np.dtype(code).type for code in _CODES)
-# The other things that the pickles of these name.
-_CLASSES = frozenset([np.dtype, np.ndarray])
+# The other things that pickles of numbers name.
+_CLASSES = frozenset([np.dtype, np.ndarray, complex])
 _MODULES = frozenset(["numpy.core.multiarray", "numpy._core.multiarray"])
 
 _probe: dict[int, dict[str, Any]] = {0: {}}
@@ -202,7 +202,7 @@ class _FinalPickler(pickle.Pickler):
             if not _may_be_final(thing):
                 raise _NotFinal
             self.arrays.append(thing)
-        elif cls not in _NUMBERS and not _is_named_by_numbers(thing):
+        elif cls not in _NUMBERS and cls is not complex and not _is_named_by_numbers(thing):
             raise _NotFinal
         return NotImplemented
 
@@ -222,8 +222,7 @@ def _is_plain(dtype: np.dtype[Any]) -> bool:
 def _may_be_final(array: Any) -> bool:
     """Tell whether an array can change only through references to itself."""
     return (
-        array.base is None
-        and array.flags.owndata
+        array.flags.owndata
         and _is_plain(array.dtype)
         and array.nbytes <= _LARGEST_ARRAY
     )
@@ -236,10 +235,10 @@ def _ineligible(rows: list[Any]) -> list[int]:
         found += compress(count(), map(_LONELY.__lt__, map(getrefcount, rows)))
     # Dictionaries of nothing but numbers and text are not tracked by the
     # collector of cyclic garbage. That is what most rows are, and this is the
-    # quickest way to know them.
+    # quickest way to know them. Keys cannot change, or pickling shows it.
     for index in compress(count(), map(gc.is_tracked, rows)):
         row = rows[index]
-        if type(row) is not dict or not all(map(_is_final, chain(row, row.values()))):
+        if type(row) is not dict or not all(map(_is_final, row.values())):
             found.append(index)
     return sorted(set(found))
 

@@ -46,6 +46,8 @@ _REDUCE = pickle.REDUCE[0]
 _SHORT_BINBYTES = pickle.SHORT_BINBYTES[0]
 _LONG_BINGET = pickle.LONG_BINGET[0]
 _SETITEM = pickle.SETITEM[0]
+_BINPUT = pickle.BINPUT[0]
+_PUTS = frozenset([_BINPUT, pickle.LONG_BINPUT[0]])
 _STOP = pickle.STOP[0]
 
 
@@ -167,6 +169,18 @@ class PickleMachine:
                 elif code == _SETITEM:
                     value = pop()
                     state.set_items(stack[-2], [pop(), value])
+                elif code in _PUTS:
+                    # Rows that were final when the log was saved; see log_cache.
+                    if code == _BINPUT:
+                        place = data[at]
+                        at += 1
+                    else:
+                        place = _UINT.unpack_from(data, at)[0]
+                        at += 4
+                    if isinstance(stack[-1], replaced):
+                        state.memoize(place)
+                    else:
+                        memo[place] = stack[-1]
                 elif code == _STOP:
                     return pop()
                 else:

@@ -224,7 +224,7 @@ def _dict(state: PickleState) -> None:
 
 @_opcode(pickle.EMPTY_SET)
 def _empty_set(state: PickleState) -> None:
-    state.stack.append(set())
+    state.push_set(set())
 
 
 @_opcode(pickle.ADDITEMS)
@@ -239,7 +239,7 @@ def _additems(state: PickleState) -> None:
 
 @_opcode(pickle.FROZENSET)
 def _frozenset(state: PickleState) -> None:
-    state.stack.append(frozenset(state.checked(state.pop_to_mark())))
+    state.push_set(frozenset(state.checked(state.pop_to_mark())))
 
 
 @_opcode(pickle.GET)

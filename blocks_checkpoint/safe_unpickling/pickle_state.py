@@ -5,11 +5,16 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from ..errors import DamagedCheckpoint
+from ..errors import DamagedCheckpoint, HostileCheckpoint
 from .allowance import MAX_PLAIN_INTEGER, PLAIN_KEYS, is_plain_key
 from .vocabulary import Vocabulary
 
 __all__ = ["PickleState"]
+
+#: A set takes two hundred bytes of memory, and one in a pickle if it is empty.
+#: There may be so many in any pickle, and one more for so many bytes.
+SETS_ALWAYS = 10_000
+BYTES_PER_SET = 8
 
 
 class PickleState:
@@ -41,6 +46,7 @@ class PickleState:
         self.memo: dict[int, Any] = {}
         self._places: dict[int, int] = {}
         self._long_integers = False
+        self._sets_left = SETS_ALWAYS + len(data) // BYTES_PER_SET
 
     def take(self, count: int) -> bytes:
         """Return the next bytes."""
@@ -104,6 +110,13 @@ class PickleState:
         place = self._places.pop(id(thing), None)
         if place is not None:
             self.memo[place] = other
+
+    def push_set(self, made: set[Any] | frozenset[Any]) -> None:
+        """Push a set, unless there are more than any pickle of this length has."""
+        self._sets_left -= 1
+        if self._sets_left < 0:
+            raise HostileCheckpoint("the pickle has more sets than bytes to fill them")
+        self.stack.append(made)
 
     def push_integer(self, number: int) -> None:
         """Push an integer that may be a long one."""

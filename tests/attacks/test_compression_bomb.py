@@ -1,6 +1,7 @@
 """A few bytes that decompress to far more than the file has, or than they declare."""
 
 import io
+import pickle
 
 import pytest
 from forged import Entry, archive, deflated, memory_within, npy
@@ -68,3 +69,22 @@ def test_compressed_data_that_are_not_the_member_are_refused(packed, error, reas
     content = archive(entry)
     with ArchiveReader(io.BytesIO(content)) as reader, pytest.raises(error, match=reason):
         reader.read("log")
+
+
+@pytest.mark.parametrize("name", ["checkpoint.json", "log"])
+def test_what_is_parsed_is_believed_less(name):
+    entry = Entry(name, bytes(5 << 20), packed=deflated(bytes(5 << 20)))
+    content = archive(entry)
+    with (
+        ArchiveReader(io.BytesIO(content)) as reader,
+        memory_within(1 << 20),
+        pytest.raises(HostileCheckpoint, match="bytes claim to hold 5242880 bytes compressed"),
+    ):
+        reader.read(name)
+
+
+def test_pickles_as_they_are_may_be_compressed():
+    log = pickle.dumps([{"cost": 0.5, "epoch": number} for number in range(500_000)])
+    assert len(log) > 4 << 20
+    with ArchiveReader(io.BytesIO(archive(Entry("log", log, packed=deflated(log))))) as reader:
+        assert reader.read("log") == log

@@ -112,7 +112,8 @@ def what_there_is(main_loop, path):
     later = [next(main_loop.data_stream.get_epoch_iterator(as_dict=True)) for _ in range(2)]
     witness.main_loop.log.current_row.clear()
     witness.do("after_batch", later[-1])
-    return {"arrays": arrays, "rows": rows, "status": status, "later": dict(main_loop.log.current_row)}
+    later_row = dict(main_loop.log.current_row)
+    return {"arrays": arrays, "rows": rows, "status": status, "later": later_row}
 
 
 def describe(array):
@@ -127,10 +128,12 @@ def run(order):
         try:
             sys.stdin.close()
             main_loop = train(order)
-            status = INTERRUPTED if was_interrupted(main_loop) else 0
-            if not status:
+            if was_interrupted(main_loop):
+                status = INTERRUPTED
+            else:
                 with open(order["result"], "wb") as file:
                     pickle.dump(what_there_is(main_loop, order["savers"][0][0]), file)
+                status = 0
         except Broken:
             status = BROKEN
         except BaseException:

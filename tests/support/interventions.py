@@ -1,6 +1,8 @@
-"""An extension that does to a run what only the test knows, and does not travel with it."""
+"""Ways to do to a run what only the test knows, none of which travels with it."""
 
-from drifting import At
+import os
+
+from drifting import At, Drift
 
 
 def do_nothing(main_loop):
@@ -12,3 +14,25 @@ class Do(At):
 
     def __getstate__(self):
         return {**self.__dict__, "function": do_nothing}
+
+
+class SignalledDrift(Drift):
+    """Gets signals in the midst of a batch.
+
+    Parameters
+    ----------
+    parameters : list of shared variables
+    signals : dict of int to list of int
+        From the batch, counted from 1, to the signals that come in it.
+    """
+
+    def __init__(self, parameters, signals):
+        super().__init__(parameters)
+        self.signals = signals
+        self.batches = 0
+
+    def process_batch(self, batch):
+        super().process_batch(batch)
+        self.batches += 1
+        for number in self.signals.get(self.batches, ()):
+            os.kill(os.getpid(), number)

@@ -285,9 +285,11 @@ RECORDS_APART = (
     "loaded_from",
     "save_error",
     "signal_to_saved_seconds",
-    "stall_seconds",
+    "signal_to_durable_seconds",
 )
-STATUS_APART = ("resumed_from",)
+#: A signal in the last epoch leaves its mark, and changes nothing.
+INTERRUPTS = ("epoch_interrupt_received", "batch_interrupt_received")
+STATUS_APART = ("resumed_from", *INTERRUPTS)
 
 
 def comparable_log(log):
@@ -303,7 +305,7 @@ def comparable_log(log):
 
 
 def _counts(name):
-    return name not in RECORDS_APART and "time_" not in name
+    return name not in (*RECORDS_APART, *INTERRUPTS) and "time_" not in name
 
 
 def _plain(value):

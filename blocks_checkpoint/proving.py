@@ -1,0 +1,190 @@
+"""Whether a checkpoint can be continued from, found out while the run is alive.
+
+A fresh process loads the file completely, as ``continue_training`` would, and
+does not run it. What comes of it is written beside the file, as
+``NAME.proof.json``; the file itself stays as it is.
+
+This module, run as a program, is that process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .checkpoint_file import open_checkpoint
+from .commit import replacing
+from .errors import CheckpointError
+
+__all__ = ["Proof", "Prover", "proof_of", "prove"]
+
+logger = logging.getLogger(__name__)
+
+#: How much the process gives way to others; 19 is most.
+NICENESS = 19
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of loading a checkpoint in a fresh process.
+
+    Attributes
+    ----------
+    loads : bool
+    reason : str
+        Why it does not; empty if it does.
+    seconds : float
+        That it took.
+    saved : dict
+        What the manifest says of when and by whom the file was saved: a proof
+        is of that file only.
+    """
+
+    loads: bool
+    reason: str
+    seconds: float
+    saved: dict[str, Any]
+
+
+def proof_path(path: str | os.PathLike[str]) -> str:
+    """Return where the proof of a checkpoint is."""
+    return f"{os.fspath(path)}.proof.json"
+
+
+def proof_of(path: str | os.PathLike[str]) -> Proof | None:
+    """Return the proof of a checkpoint; None if there is none of this very file."""
+    try:
+        with open(proof_path(path), encoding="utf-8") as file:
+            proof = Proof(**json.load(file))
+        with open_checkpoint(path) as checkpoint:
+            saved = checkpoint.manifest.get("saved")
+    except (OSError, ValueError, TypeError, CheckpointError) as error:
+        logger.debug("%s has no proof: %s", path, error)
+        return None
+    return proof if proof.saved == saved else None
+
+
+def prove(path: str | os.PathLike[str], *, main: str | None = None) -> Proof:
+    """Load a checkpoint completely in this process, and write down what came of it.
+
+    Runs what the file says: only for files you trust.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    main : str, optional
+        The script that functions of ``__main__`` are taken from.
+    """
+    start = time.perf_counter()
+    saved: dict[str, Any] = {}
+    reason = ""
+    try:
+        with open_checkpoint(path) as checkpoint:
+            saved = checkpoint.manifest.get("saved", {})
+            for damage in checkpoint.verify():
+                raise CheckpointError(f"it is damaged: {damage.reason}", member=damage.member)
+            checkpoint.main_loop(main=main)
+    except Exception as error:
+        # Whatever it is, it would also keep training from going on.
+        reason = f"{type(error).__name__}: {error}"
+    proof = Proof(not reason, reason, time.perf_counter() - start, dict(saved))
+    with replacing(proof_path(path)) as file:
+        file.write(json.dumps(asdict(proof), indent=2).encode())
+    return proof
+
+
+class Prover:
+    """Starts processes that prove checkpoints, one at a time, and hears of what they find.
+
+    Nothing here waits but :meth:`wait`. It is part of no pickle.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._path = ""
+
+    def __reduce__(self) -> Any:
+        return Prover, ()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a process is at work."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, path: str | os.PathLike[str], *, main: str | None = None) -> bool:
+        """Start proving a checkpoint.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+        main : str, optional
+            The script that functions of ``__main__`` are taken from.
+
+        Returns
+        -------
+        bool
+            False if another proof is still going on; this one is then left out.
+        """
+        if self.is_busy:
+            return False
+        self.report()
+        self._path = os.path.abspath(os.fspath(path))
+        command = [sys.executable, "-m", __name__, json.dumps([self._path, main])]
+        # A signal from the keyboard is for the training, and not for this.
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return True
+
+    def report(self) -> Proof | None:
+        """Log what a process that has ended has found, once.
+
+        Returns
+        -------
+        Proof or None
+            None if there is nothing new.
+        """
+        if self._process is None or self._process.poll() is None:
+            return None
+        code, self._process = self._process.returncode, None
+        proof = proof_of(self._path)
+        if proof is None:
+            if code:
+                logger.error("the process that was to prove %s failed (%s)", self._path, code)
+            else:
+                logger.info("%s was replaced before it was proven", self._path)
+        elif proof.loads:
+            logger.info("%s loads, as was tried in a fresh process", self._path)
+        else:
+            logger.error("%s cannot be continued from: %s", self._path, proof.reason)
+        return proof
+
+    def wait(self) -> Proof | None:
+        """Wait for the process that is at work; see :meth:`report`."""
+        if self._process is not None:
+            self._process.wait()
+        return self.report()
+
+
+def _main(arguments: str) -> None:
+    path, main = json.loads(arguments)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    prove(path, main=main)
+
+
+if __name__ == "__main__":
+    # By its real name: errors and pickles refer to it.
+    from blocks_checkpoint import proving
+
+    proving._main(sys.argv[1])
