@@ -59,7 +59,7 @@ def compare(
     reach: float | None = None,
     turns: int = 11,
 ) -> Ratio:
-    """Measure ``function`` and its baseline in turn."""
+    """Measure ``function`` and its baseline, turn by turn."""
     seconds(baseline_function)
     seconds(function)
     pairs = []
@@ -72,17 +72,61 @@ def compare(
             other = seconds(baseline_function)
             mine = seconds(function)
         pairs.append((mine, other))
-    ratios = sorted(mine / other for mine, other in pairs)
+    times, others = zip(*pairs)
+    return ratio_of(work, list(times), baseline, list(others), reach)
+
+
+@dataclass
+class Work:
+    """Something to be timed.
+
+    Attributes
+    ----------
+    name : str
+    do : callable
+        What is timed.
+    before : callable
+        Called before each turn, and not timed.
+    reach : float, optional
+        The ratio that is asked for.
+    """
+
+    name: str
+    do: Callable[[], Any]
+    before: Callable[[], Any] = lambda: None
+    reach: float | None = None
+
+
+def race(baseline: Work, works: list[Work], *, turns: int = 5) -> list[Ratio]:
+    """Measure several works, and one baseline for all of them, turn by turn.
+
+    Whatever else the machine does meanwhile, it does to all of them. Each is
+    once first, once second, and so on.
+    """
+    everything = [baseline, *works]
+    times: dict[str, list[float]] = {work.name: [] for work in everything}
+    for turn in range(-1, turns):
+        start = turn % len(everything)
+        for work in everything[start:] + everything[:start]:
+            work.before()
+            taken = seconds(work.do)
+            # The first turn warms caches and memory.
+            if turn >= 0:
+                times[work.name].append(taken)
+    return [
+        ratio_of(work.name, times[work.name], baseline.name, times[baseline.name], work.reach)
+        for work in works
+    ]
+
+
+def ratio_of(
+    work: str, times: list[float], baseline: str, others: list[float], reach: float | None = None
+) -> Ratio:
+    """Make a ratio of times that were taken turn by turn."""
+    ratios = [mine / other for mine, other in zip(times, others)]
     low, _, high = statistics.quantiles(ratios, n=4)
-    return Ratio(
-        work,
-        baseline,
-        statistics.median(ratios),
-        low,
-        high,
-        statistics.median(other for _, other in pairs),
-        reach,
-    )
+    median = statistics.median(ratios)
+    return Ratio(work, baseline, median, low, high, statistics.median(others), reach)
 
 
 def show(title: str, ratios: list[Ratio], *, as_json: bool) -> None:

@@ -36,6 +36,7 @@ class Beside:
     stored: Sequence[tuple[np.ndarray[Any, Any], int]] = ()
 
     def new_table(self) -> ArrayTable:
+        """Make a table whose numbers begin behind those in use."""
         numbers = [row["id"] for row in self.rows if row["id"] is not None]
         table = ArrayTable(CHAIN, first_number=max(numbers, default=-1) + 1)
         for array, number in self.stored:

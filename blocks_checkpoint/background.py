@@ -38,6 +38,12 @@ class BackgroundSaver:
         it waits for its turn in place of the one that did so before.
     """
 
+    _process: int
+    _changed: threading.Condition
+    _is_busy: bool
+    _waiting: tuple[Job, Job | None] | None
+    _errors: list[BaseException]
+
     def __init__(self, when_busy: str = "wait") -> None:
         if when_busy not in WHEN_BUSY:
             raise ValueError(f"when_busy is {when_busy!r}; use one of {', '.join(WHEN_BUSY)}")
@@ -64,7 +70,7 @@ class BackgroundSaver:
             self.wait()
         return self.when_busy != "skip" or not self.is_busy
 
-    def submit(self, job: Job) -> bool:
+    def submit(self, job: Job, when_replaced: Job | None = None) -> bool:
         """Have a job done.
 
         Parameters
@@ -72,6 +78,9 @@ class BackgroundSaver:
         job : callable
             Takes no arguments. It must not hold the interpreter's lock for long
             at a time, or the training feels it.
+        when_replaced : callable, optional
+            Called, by whoever submits the job that takes its place, if this
+            one is never done.
 
         Returns
         -------
@@ -85,7 +94,9 @@ class BackgroundSaver:
             if self._is_busy:
                 if self.when_busy == "skip":
                     return False
-                self._waiting = job
+                replaced, self._waiting = self._waiting, (job, when_replaced)
+                if replaced is not None and replaced[1] is not None:
+                    replaced[1]()
                 return True
             self._is_busy = True
             self._start(job)
@@ -112,8 +123,8 @@ class BackgroundSaver:
         self._process = os.getpid()
         self._changed = threading.Condition()
         self._is_busy = False
-        self._waiting: Job | None = None
-        self._errors: list[BaseException] = []
+        self._waiting = None
+        self._errors = []
 
     def _notice_fork(self) -> None:
         # The condition may have been locked, by a thread that is not here.
@@ -137,7 +148,7 @@ class BackgroundSaver:
             self._do(jobs.pop())
             with self._changed:
                 if self._waiting is not None:
-                    jobs.append(self._waiting)
+                    jobs.append(self._waiting[0])
                     self._waiting = None
                 else:
                     self._is_busy = False

@@ -17,13 +17,7 @@ from typing import Any, BinaryIO, Union
 import numpy as np
 
 from .archive import ArchiveReader, Damage
-from .errors import (
-    CheckpointError,
-    DamagedCheckpoint,
-    HostileCheckpoint,
-    LoadError,
-    NotACheckpoint,
-)
+from .errors import CheckpointError, HostileCheckpoint, LoadError, NotACheckpoint
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
 from .main_module import module_of
@@ -69,14 +63,14 @@ def open_checkpoint(source: PathOrFile, *, mmap: bool = False) -> Any:
     """
     try:
         return CheckpointFile(source, mmap=mmap)
-    except (NotACheckpoint, DamagedCheckpoint, HostileCheckpoint) as error:
-        # Some of what Blocks wrote breaks rules that a checkpoint of ours keeps:
-        # two members of one name, for one.
+    except (NotACheckpoint, HostileCheckpoint):
+        # What Blocks and numpy wrote breaks rules that a checkpoint of ours keeps:
+        # two members of one name, names that begin with a slash.
         from .legacy import open_legacy
 
         old = open_legacy(source)
         if old is None:
-            raise error
+            raise
         return old
 
 

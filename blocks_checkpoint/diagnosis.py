@@ -329,9 +329,11 @@ def _arguments(thing: Any, args: Sequence[Any]) -> Iterator[Child]:
     """Name what an object is made from, as one would get it from the object."""
     cls = type(thing)
     labels = [f".__reduce_ex__()[1][{index}]" for index in range(len(args))]
-    if issubclass(cls, tuple) and len(thing) == len(args):
-        fields = getattr(cls, "_fields", ())
-        labels = [f".{field}" for field in fields] or [f"[{index}]" for index in range(len(args))]
+    if issubclass(cls, tuple) and len(getattr(cls, "_fields", ())) == len(args) > 0:
+        labels = [f".{field}" for field in cls._fields]
+    elif issubclass(cls, tuple) and len(args) == 1 and type(args[0]) is tuple:
+        # The elements, as a tuple of no special class.
+        labels = [""]
     elif issubclass(cls, BaseException) and len(thing.args) == len(args):
         labels = [f".args[{index}]" for index in range(len(args))]
     return zip(labels, args)

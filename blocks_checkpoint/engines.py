@@ -62,6 +62,7 @@ class Engine:
 
     @property
     def version(self) -> str:
+        """Version of the engine."""
         return str(self.module.__version__)
 
     @property
@@ -148,7 +149,9 @@ def current() -> Engine:
         module = importlib.import_module(name)
         tensor = importlib.import_module(f"{name}.tensor")
     except ImportError as error:
-        raise EngineError(f"the engine {name} is asked for and cannot be imported: {error}") from error
+        raise EngineError(
+            f"the engine {name} is asked for and cannot be imported: {error}"
+        ) from error
     return Engine(name, module, tensor)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "CheckpointWarning",
     "DamagedCheckpoint",
     "EngineError",
+    "HeavyDataWarning",
     "HostileCheckpoint",
     "LoadError",
     "MainModuleError",
@@ -27,6 +28,7 @@ __all__ = [
     "NotACheckpoint",
     "ParameterMismatch",
     "ParameterWarning",
+    "ReadAheadWarning",
     "RefusedClass",
     "SaveError",
     "UnpicklableError",
@@ -204,9 +206,17 @@ class CheckpointWarning(UserWarning):
     """Base of every warning of this package; filter by it or a subclass."""
 
 
+class HeavyDataWarning(CheckpointWarning):
+    """Data sets make up most of a checkpoint."""
+
+
 class MainModuleWarning(CheckpointWarning):
     """The main loop depends on functions or classes of ``__main__``."""
 
 
 class ParameterWarning(CheckpointWarning):
     """Some parameters were not loaded, or do not fit."""
+
+
+class ReadAheadWarning(CheckpointWarning):
+    """The data stream has read what was not trained on, and its place cannot be saved."""

@@ -10,6 +10,7 @@ import importlib
 import platform
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,7 +84,9 @@ class LoadingSession:
             try:
                 array = self._arrays[number] = self._make_array(number)
             except (TypeError, ValueError, AttributeError) as error:
-                raise self._damaged(f"array {number!r:.40} is described wrongly: {error}") from error
+                raise self._damaged(
+                    f"array {number!r:.40} is described wrongly: {error}"
+                ) from error
             finally:
                 self._being_made.discard(number)
         return array
@@ -161,8 +164,7 @@ class LoadingSession:
         unpickler = self._unpickler([content for content, _ in parts])
         for name in names:
             if described[name].get("exports"):
-                log = self.load_member(LOG)
-                unpickler.load_exports(lambda way: find_part(log, way))
+                unpickler.load_exports(partial(find_part, self.load_member(LOG)))
             self._objects[name] = unpickler.load()
         return self._objects[last]
 

@@ -108,7 +108,7 @@ class PicklerSettings:
         There is no such protocol.
     """
 
-    protocol: int = DEFAULT_PROTOCOL
+    protocol: Any = DEFAULT_PROTOCOL
     persistent_id: Callable[[Any], Any] | None = None
     members: list[tuple[str, Any]] = field(default_factory=list)
     global_generators_apart: bool = False
@@ -238,8 +238,10 @@ class ZipPickler:
         )
         begin, end = pickle.PROTO + b"\x04", pickle.STOP
         return b"".join(
-            (begin, pickle.BINUNICODE8, struct.pack("<Q", len(ways)), ways, end)
-            + (begin, asks, pickle.NONE, end)
+            (
+                *(begin, pickle.BINUNICODE8, struct.pack("<Q", len(ways)), ways, end),
+                *(begin, asks, pickle.NONE, end),
+            )
         )
 
 
@@ -311,7 +313,8 @@ def own_value(table: ArrayTable, variable: Any) -> bool:
     # Whatever it is, an array for all the world to see, or a number: then the
     # pickle has it as it is, and those who look for the variable have it too.
     shown = variable.get_value(borrow=True)
-    if type(shown) is np.ndarray and not shown.dtype.hasobject or isinstance(shown, np.generic):
+    is_array = type(shown) is np.ndarray and not shown.dtype.hasobject
+    if is_array or isinstance(shown, np.generic):
         table.own(value, variable, lambda _: np.asarray(shown))
         return True
     return False

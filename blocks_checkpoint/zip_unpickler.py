@@ -95,6 +95,7 @@ class ZipUnpickler(pickle.Unpickler):
             self._exports = None
 
     def persistent_load(self, identity: Any) -> Any:
+        """Return what stands for a persistent id: an export, or the user's own."""
         if self._exports is not None:
             return self._exports(identity)
         if self._users_persistent_load is not None:

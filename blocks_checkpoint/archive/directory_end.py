@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 from ..errors import DamagedCheckpoint, HostileCheckpoint, NotACheckpoint
 from . import zip_structures as zs
 from .byte_source import ByteSource
-from .file_kinds import what_it_seems
+from .file_kinds import is_tar, what_it_seems
 
 __all__ = ["DirectoryEnd", "find_end"]
 
@@ -95,7 +95,7 @@ def _search_end(source: ByteSource, tail: bytes) -> int:
     if head and (
         head.startswith(zs.LOCAL_SIGNATURE)
         or zs.LOCAL_SIGNATURE.startswith(head)
-        or zs.END_SIGNATURE in tail
+        or (zs.END_SIGNATURE in tail and not is_tar(head))
     ):
         raise DamagedCheckpoint(
             "this is a zip archive without its directory: it was cut off, or its end is "

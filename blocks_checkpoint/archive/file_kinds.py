@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["what_it_seems"]
+__all__ = ["is_tar", "what_it_seems"]
 
 _BEGINNINGS = (
     (b"\x1f\x8b", "a gzip file"),
@@ -22,6 +22,11 @@ _BEGINNINGS = (
 _TAR = "a tar archive, though none of those that Blocks wrote (they have a member '_pkl')"
 
 
+def is_tar(head: bytes) -> bool:
+    """Tell a tar archive by its first bytes. One that ends in a zip archive ends like one."""
+    return head[257:262] == b"ustar"
+
+
 def what_it_seems(head: bytes) -> str:
     """Say what a file is, from its first bytes (600 or more, if it has as many)."""
     if not head:
@@ -31,7 +36,7 @@ def what_it_seems(head: bytes) -> str:
     for beginning, words in _BEGINNINGS:
         if head.startswith(beginning):
             return words
-    if head[257:262] == b"ustar":
+    if is_tar(head):
         return _TAR
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return "a plain pickle"

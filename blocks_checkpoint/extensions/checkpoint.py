@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from ..arena import Arena
 from ..background import BackgroundSaver
 from ..contents import Contents
-from ..errors import CheckpointError, SaveError
+from ..errors import CheckpointError, HeavyDataWarning, ReadAheadWarning, SaveError
 from ..main_module import script_of
 from ..proving import Prover
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
@@ -22,6 +23,8 @@ from ..retention.policy_forms import policy_of
 from ..saving import PreparedSave, prepare
 from ..schedule import EveryNSeconds, Overhead
 from ..signals import SignalWatch, seconds_since
+from ..upstream import reads_ahead
+from ..weight import heavy_arrays, weight_warning
 from .base import SimpleExtension
 from .deferral import after_all_extensions
 from .record import SaveRecord
@@ -245,7 +248,7 @@ class Checkpoint(SimpleExtension):
         event = str(callback_name)
         self._saved_at = None
         super().dispatch(callback_name, *args)
-        if event == "after_batch" and self._saved_at is None and self._is_due():
+        if event == "after_batch" and not self._has_saved() and self._is_due():
             self.do(callback_name, *args)
         if event in LAST_EVENTS:
             if self._background is not None:
@@ -256,6 +259,9 @@ class Checkpoint(SimpleExtension):
             if event == "after_training":
                 for destination in self._destinations.values():
                     destination.end(self.main_loop.log)
+
+    def _has_saved(self) -> bool:
+        return self._saved_at is not None
 
     def _is_due(self) -> bool:
         by_clock = self._schedule is not None and self._schedule.is_due(time.monotonic())
@@ -318,6 +324,9 @@ class Checkpoint(SimpleExtension):
             if isinstance(self._schedule, Overhead):
                 log.current_row["save_schedule"] = self._schedule.as_record()
             is_first = path not in self._warned
+            if not self._warned:
+                self._warn_of_weight(contents)
+                self._warn_of_reading_ahead()
             self._write(contents, target, record, signalled, warn_of_main=is_first)
             self._warned.add(path)
         except BaseException as error:
@@ -372,8 +381,29 @@ class Checkpoint(SimpleExtension):
                 logger.error("%s is not saved: %s", target.path, error)
                 self._failed.append((record, error))
 
-        if not self._background.submit(job):
+        if not self._background.submit(job, record.forget):
             record.forget()
+
+    def _warn_of_weight(self, contents: Contents) -> None:
+        if contents.main is None:
+            return
+        heavy = heavy_arrays(self.main_loop)
+        values = [each.get_value(borrow=True) for each in contents.parameters]
+        beside = sum(getattr(value, "nbytes", 0) for value in values)
+        message = weight_warning(heavy, beside + sum(each.nbytes for each in heavy))
+        if message is not None:
+            warnings.warn(message, HeavyDataWarning, stacklevel=2)
+
+    def _warn_of_reading_ahead(self) -> None:
+        name = reads_ahead(self.main_loop.data_stream)
+        if name is not None:
+            warnings.warn(
+                f"the data stream is a {name}, which reads ahead in another process: a run that "
+                "goes on from the checkpoint gets other batches than this one will. Everything "
+                "else is exact. For exact batches, have the main loop read the data itself",
+                ReadAheadWarning,
+                stacklevel=2,
+            )
 
     def _start_proof(self, path: str) -> None:
         if self._prover is not None:

@@ -7,8 +7,9 @@ import stat
 import zipfile
 from typing import BinaryIO
 
+from ..archive.zip_structures import resembles_mark
 from ..errors import CheckpointNotFound
-from ..format import MAIN, MANIFEST
+from ..format import MAIN, MANIFEST, RANDOM_STATE
 from .sources import (
     FOLDER_PARAMETERS,
     Source,
@@ -93,10 +94,11 @@ def _is_pickle_of_blocks(head: bytes) -> bool:
 def _in_zip(file: BinaryIO, path: str | None) -> Source | None:
     try:
         with zipfile.ZipFile(file) as archive:
-            names = archive.namelist()
+            names, comment = archive.namelist(), archive.comment
     except ZIP_ERRORS:
         return None
-    if MANIFEST in names:
+    # A checkpoint of ours, in whatever state, is none of theirs.
+    if resembles_mark(comment) or not {MANIFEST, RANDOM_STATE}.isdisjoint(names):
         return None
     if MAIN in names and not any(name.endswith(".npy") for name in names):
         return open_old_zip(file, path)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..archive import Damage
+from ..archive.byte_source import ByteSource
+from ..archive.directory_end import find_end
 from ..archive.member_bytes import fault_of_expansion
 from ..archive.npy import MAGIC, NpyError, header_length, parse_header
 from ..errors import DamagedCheckpoint, HostileCheckpoint
@@ -86,6 +88,15 @@ class ZipMembers:
                 f"the zip archive cannot be opened: {error}", path=path, member=prefix or None
             ) from error
         infos = self._archive.infolist()
+        # The standard library does not compare; a length that is wrong in one
+        # entry makes it pass over those behind.
+        listed = find_end(ByteSource(file)).entries
+        if listed != len(infos):
+            raise self._hostile(
+                f"the directory of the archive says it lists {listed} members, and lists "
+                f"{len(infos)}",
+                None,
+            )
         names = [info.filename for info in infos]
         if len(set(names)) != len(names) and not may_repeat:
             raise self._hostile("two members of the archive have one name", None)

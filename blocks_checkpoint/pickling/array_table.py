@@ -420,11 +420,16 @@ def _overlaps_itself(array: Array) -> bool:
     return array.nbytes > end - start
 
 
+#: How hard to look for an element that two arrays have in common. numpy's
+#: annotations know only its two special values.
+_MOST_WORK: Any = 10_000
+
+
 def _any_share(arrays: list[Array]) -> bool:
     for index, first in enumerate(arrays[:64]):
         for second in arrays[index + 1 : 64]:
             try:
-                if np.shares_memory(first, second, max_work=10_000):
+                if np.shares_memory(first, second, max_work=_MOST_WORK):
                     return True
             except Exception as error:
                 # numpy has moved the name of this class between versions.

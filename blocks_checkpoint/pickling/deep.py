@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = ["DeepPickler", "is_endless", "with_deep_stack"]
 
@@ -80,10 +80,14 @@ def with_deep_stack(function: Callable[[], T]) -> T:
             threading.stack_size(before)
         thread.join()
         break
-    succeeded, result = outcome[0]
-    if not succeeded:
-        raise result
-    return result  # type: ignore[no-any-return]
+    succeeded, result = outcome.pop()
+    try:
+        if not succeeded:
+            raise result
+        return result  # type: ignore[no-any-return]
+    finally:
+        # An error refers to this frame, and all that was alive in it.
+        del result
 
 
 def is_endless(error: RecursionError) -> bool:
@@ -92,7 +96,13 @@ def is_endless(error: RecursionError) -> bool:
     return sum(name in ("__getattr__", "__getattribute__") for name in called) > 50
 
 
-class DeepPickler(pickle._Pickler):  # type: ignore[name-defined,misc]
+if TYPE_CHECKING:
+    _PythonPickler: Any = object
+else:
+    _PythonPickler = pickle._Pickler
+
+
+class DeepPickler(_PythonPickler):  # type: ignore[misc]
     """The pure-Python pickler, recursing without the C stack.
 
     CPython 3.12 and 3.13 allow only a few hundred to a few thousand levels of
@@ -111,6 +121,7 @@ class DeepPickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         self.dispatch_table: dict[type, Callable[[Any], Any]] = {}
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        """Pickle one object, as the standard pickler does."""
         self.framer.commit_frame()
         if save_persistent_id:
             identity = self.persistent_id(obj)
@@ -140,6 +151,6 @@ class DeepPickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         if not isinstance(value, tuple) or not 2 <= len(value) <= 6:
             raise pickle.PicklingError(f"{cls.__name__}.__reduce_ex__ gave {type(value).__name__}")
         function, args, state, items, pairs, setter = (*value, None, None, None, None)[:6]
-        pickle._Pickler.save_reduce(  # type: ignore[attr-defined]
+        _PythonPickler.save_reduce(
             self, function, args, state, items, pairs, setter, obj=obj
         )

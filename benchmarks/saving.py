@@ -1,0 +1,314 @@
+"""Large arrays and many arrays: saving and loading, against the bare bytes and peers.
+
+    python benchmarks/saving.py [--json] [--turns N] [--mib N] [--full] [--folder DISK]
+
+By default 256 MiB; ``--full`` means 1 GiB, sizes up to 8 GiB, and one member
+out of 10 GiB, for which there have to be 20 GB on the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from files import (
+    MIB,
+    folders,
+    forget,
+    make_arrays,
+    new_folder,
+    read_plainly,
+    remove,
+    settle,
+    write_durably,
+    write_plainly,
+)
+from measuring import Ratio, Work, race, ratio_of, seconds, show
+from peers import Peer, peers
+
+from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
+from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
+from blocks_checkpoint.commit import replacing
+
+OURS = "blocks_checkpoint"
+Arrays = dict[str, Any]
+
+
+def save_without_sync(path: str, arrays: Arrays) -> None:
+    with open(path, "wb") as file:
+        save_parameters(arrays, file)
+
+
+def save_durably(peer: Peer) -> Callable[[str, Arrays], None]:
+    """Make peers do what they leave to others: wait for the disk."""
+
+    def save(path: str, arrays: Arrays) -> None:
+        peer.save(path, arrays)
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        else:
+            os.sync()
+
+    return save
+
+
+def saving(
+    title: str,
+    folder: str,
+    arrays: Arrays,
+    baseline: tuple[str, Callable[[str, Arrays], Any]],
+    savers: dict[str, Callable[[str, Arrays], Any]],
+    *,
+    reach: float,
+    turns: int,
+) -> list[Ratio]:
+    """Measure ways to save, each to a new file."""
+
+    def work(number: int, name: str, save: Callable[[str, Arrays], Any]) -> Work:
+        path = os.path.join(folder, f"saved-{number}")
+
+        def clear() -> None:
+            for other in range(len(savers) + 1):
+                remove(os.path.join(folder, f"saved-{other}"))
+            settle(folder)
+
+        return Work(
+            f"{title}: {name}", lambda: save(path, arrays), clear, reach if name == OURS else None
+        )
+
+    works = [work(number, *item) for number, item in enumerate(savers.items())]
+    first, save_first = baseline
+    return race(work(len(works), first, save_first), works, turns=turns)
+
+
+def loading(
+    title: str,
+    folder: str,
+    arrays: Arrays,
+    *,
+    cold: bool,
+    reach: float,
+    turns: int,
+) -> list[Ratio]:
+    """Measure ways to load, from the system's cache or from the disk."""
+    plain = os.path.join(folder, "plain")
+    write_plainly(plain, arrays)
+    own = os.path.join(folder, "own")
+    save_parameters(arrays, own)
+    paths = {OURS: (own, load_parameters)}
+    for peer in peers():
+        path = os.path.join(folder, f"{peer.name}.npz")
+        peer.save(path, arrays)
+        paths[peer.name] = path, peer.load
+    settle(folder)
+
+    def work(name: str, path: str, load: Callable[[str], Any], reach: float | None) -> Work:
+        before = (lambda: forget(path)) if cold else (lambda: None)
+        return Work(f"{title}: {name}", lambda: load(path), before, reach)
+
+    works = [
+        work(name, path, load, reach if name == OURS else None)
+        for name, (path, load) in paths.items()
+    ]
+    baseline = work("readv", plain, lambda path: read_plainly(path, arrays), None)
+    try:
+        return race(baseline, works, turns=turns)
+    finally:
+        for path, _ in [*paths.values(), (plain, None)]:
+            remove(path)
+
+
+def large(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
+    """Measure some hundred MiB in 64 arrays."""
+    arrays = make_arrays(options.mib * MIB, 64)
+    size = f"{options.mib} MiB in 64 arrays, {kind}"
+    turns = options.turns
+    found = saving(
+        f"save {size}",
+        folder,
+        arrays,
+        ("write", write_plainly),
+        {OURS: save_without_sync, **{peer.name: peer.save for peer in peers()}},
+        reach=1.05,
+        turns=turns,
+    )
+    if kind == "disk":
+        found += saving(
+            f"save durably {size}",
+            folder,
+            arrays,
+            ("write + fsync", write_durably),
+            {
+                OURS: lambda path, arrays: save_parameters(arrays, path),
+                **{peer.name: save_durably(peer) for peer in peers()},
+            },
+            reach=1.0,
+            turns=turns,
+        )
+        found += loading(
+            f"load cold {size}", folder, arrays, cold=True, reach=1.05, turns=turns
+        )
+    found += loading(f"load {size}", folder, arrays, cold=False, reach=0.75, turns=turns)
+    return found
+
+
+def many(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
+    """Measure 10,000 arrays of 1 KiB."""
+    count = 10_000
+    arrays = make_arrays(count << 10, count)
+    path = os.path.join(folder, "many")
+    named = f"{count:,} arrays of 1 KiB, {kind}"
+    rows = []
+    usual = {peer.name: peer for peer in peers()}
+    usual.pop("torch.load with mmap", None)
+    # A file for each array: minutes.
+    usual.pop("Orbax", None)
+    found = saving(
+        f"save {named}",
+        folder,
+        arrays,
+        (OURS, save_without_sync),
+        {peer.name: peer.save for peer in usual.values()},
+        reach=0,
+        turns=options.turns,
+    )
+    rows += found
+    save_parameters(arrays, path)
+    works = []
+    for peer in usual.values():
+        theirs = os.path.join(folder, f"{peer.name}.npz")
+        peer.save(theirs, arrays)
+        works.append(Work(f"load {named}: {peer.name}", lambda p=peer, t=theirs: p.load(t)))
+    baseline = Work(f"load {named}: {OURS}", lambda: load_parameters(path))
+    rows += race(baseline, works, turns=options.turns)
+    rows.append(_milliseconds(f"open {named}", lambda: open_checkpoint(path), 25, options.turns))
+    remove(path)
+    for peer in usual.values():
+        remove(os.path.join(folder, f"{peer.name}.npz"))
+    return rows
+
+
+def lazily(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
+    """Measure opening, one array, and one member of a large file."""
+    arrays = make_arrays(options.mib * MIB, 64)
+    path = os.path.join(folder, "lazy")
+    save_parameters(arrays, path)
+
+    def open_and_take() -> Any:
+        with open_checkpoint(path, mmap=True) as checkpoint:
+            return checkpoint.parameters["layer_40"][:10].sum()
+
+    def only_open() -> None:
+        with open_checkpoint(path, mmap=True):
+            pass
+
+    turns = max(options.turns, 11)
+    rows = [
+        _milliseconds(f"open lazily, {kind}", only_open, 1, turns),
+        _milliseconds(f"open lazily and use an array, {kind}", open_and_take, 2, turns),
+    ]
+    remove(path)
+    count = 64
+    each = np.random.RandomState(1).rand(options.member_mib * MIB // 8)
+    with replacing(path) as file, ArchiveWriter(file) as writer:
+        for number in range(count):
+            writer.add_array(f"{number}.npy", each)
+
+    def read_plain() -> Any:
+        room = np.empty(each.nbytes, dtype=np.uint8)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.preadv(descriptor, [room], 40 * each.nbytes)
+        finally:
+            os.close(descriptor)
+        return room
+
+    def read_member() -> Any:
+        with ArchiveReader(path) as reader:
+            return reader.read_array("40.npy")
+
+    size = options.member_mib * count
+    rows += race(
+        Work("its bytes", read_plain),
+        [Work(f"one member of {size:,} MiB, {kind}", read_member, reach=1.1)],
+        turns=turns,
+    )
+    remove(path)
+    return rows
+
+
+def growth(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
+    """Measure larger and larger files, a byte of each against a byte of the smallest."""
+    each = np.random.RandomState(1).rand(16 * MIB // 8)
+    path = os.path.join(folder, "grown")
+    times: dict[int, list[float]] = {size: [] for size in options.sizes}
+
+    def save(size: int) -> None:
+        with replacing(path, expected_bytes=size * MIB) as file, ArchiveWriter(file) as writer:
+            for number in range(size // 16):
+                writer.add_array(f"{number}.npy", each)
+
+    for _ in range(max(3, options.turns // 2)):
+        for size in options.sizes:
+            remove(path)
+            settle(folder)
+            times[size].append(seconds(lambda size=size: save(size)) / size)
+    remove(path)
+    smallest = options.sizes[0]
+    return [
+        ratio_of(
+            f"save durably {size:,} MiB, {kind}, a byte",
+            times[size],
+            f"{smallest:,} MiB, a byte",
+            times[smallest],
+        )
+        for size in options.sizes[1:]
+    ]
+
+
+def _milliseconds(name: str, do: Callable[[], Any], reach: float, turns: int) -> Ratio:
+    """Measure something that is asked to take some milliseconds, whatever else does."""
+    do()
+    times = []
+    for _ in range(turns):
+        begin = time.perf_counter()
+        do()
+        times.append((time.perf_counter() - begin) * 1000)
+    return ratio_of(name, times, "1 ms", [1.0] * turns, reach)
+
+
+def measure(options: argparse.Namespace) -> list[Ratio]:
+    """Measure everything, in every kind of folder."""
+    found = []
+    for kind, where in folders(options.folder).items():
+        with new_folder(where) as folder:
+            found += large(options, kind, folder)
+            found += many(options, kind, folder)
+            found += lazily(options, kind, folder)
+            if kind == "disk":
+                found += growth(options, kind, folder)
+    return found
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--mib", type=int, help="size of the large arrays together")
+    parser.add_argument("--full", action="store_true", help="sizes up to 10 GiB")
+    parser.add_argument("--folder", help="on a disk; the working folder by default")
+    options = parser.parse_args(argv)
+    options.mib = options.mib or (1024 if options.full else 256)
+    options.member_mib = 160 if options.full else 16
+    options.sizes = [1024, 2048, 4096, 8192] if options.full else [128, 256, 512, 1024]
+    show("Arrays in files", measure(options), as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Data sets that make up most of a checkpoint are pointed out, once."""
+
+import warnings
+
+import numpy
+import pytest
+from drifting import make_main_loop
+
+from blocks_checkpoint import Checkpoint
+from blocks_checkpoint.errors import HeavyDataWarning
+from blocks_checkpoint.weight import LIGHT_BYTES, HeavyArray, heavy_arrays, weight_warning
+
+
+@pytest.mark.parametrize(
+    ("data", "total", "is_told"),
+    [
+        pytest.param(LIGHT_BYTES - 1, LIGHT_BYTES, False, id="light"),
+        pytest.param(LIGHT_BYTES, 2 * LIGHT_BYTES, True, id="half"),
+        pytest.param(LIGHT_BYTES, 3 * LIGHT_BYTES, False, id="a-third"),
+        pytest.param(0, 0, False, id="nothing"),
+    ],
+)
+def test_what_is_heavy_and_most_of_it_is_told(data, total, is_told):
+    message = weight_warning([HeavyArray("main_loop.data_stream.dataset.x", data)], total)
+    assert (message is not None) == is_told
+    if is_told:
+        assert "main_loop.data_stream.dataset.x (16 MiB)" in message
+        assert "__getstate__" in message
+
+
+def test_arrays_are_listed_once_with_their_places():
+    main_loop = make_main_loop()
+    dataset = main_loop.data_stream.dataset
+    dataset.again = dataset.large = numpy.zeros(1000)
+    dataset.part = dataset.large[10:]
+    dataset.itself = dataset
+    largest = heavy_arrays(main_loop)[0]
+    assert largest == HeavyArray("main_loop.data_stream.dataset.again", 8000)
+    assert sum(each.nbytes >= 7000 for each in heavy_arrays(main_loop)) == 1
+
+
+class Lazy:
+    def __init__(self):
+        self.data = numpy.zeros(1000)
+
+    def __getstate__(self):
+        return {}
+
+
+def test_data_that_is_not_saved_does_not_count():
+    main_loop = make_main_loop()
+    main_loop.data_stream.dataset.lazy = Lazy()
+    assert all("lazy" not in each.path for each in heavy_arrays(main_loop))
+
+
+def test_checkpoint_tells_its_user_once(tmp_path):
+    main_loop = make_main_loop(Checkpoint(tmp_path / "run.zip"), epochs=2)
+    main_loop.data_stream.dataset.images = numpy.zeros(LIGHT_BYTES, dtype="u1")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        main_loop.run()
+    told = [each for each in caught if each.category is HeavyDataWarning]
+    assert len(told) == 1
+    assert "main_loop.data_stream.dataset.images (16 MiB)" in str(told[0].message)
