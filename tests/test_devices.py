@@ -111,8 +111,9 @@ def test_parameters_are_loaded_where_there_is_no_device(tmp_path):
     dump(main_loop, tmp_path / "made.zip")
     devices._conversions.clear()
     model = make_model()
-    resumed = make_main_loop(LoadParameters(tmp_path / "made.zip"), model=model)
-    LoadParameters.do(resumed.extensions[-1], "before_training")
+    loader = LoadParameters(tmp_path / "made.zip")
+    loader.main_loop = make_main_loop(loader, model=model)
+    loader.do("before_training")
     for name, parameter in model.get_parameter_dict().items():
         assert np.array_equal(parameter.get_value(), expected[name])
 

@@ -261,6 +261,16 @@ every_failure = pytest.mark.parametrize(
 )
 
 
+def after_save(batches, function):
+    """Return an extension that calls a function when so many batches are done, and saved."""
+
+    def call(main_loop):
+        if main_loop.status["iterations_done"] == batches:
+            function(main_loop)
+
+    return Do(call, before_batch=True)
+
+
 def first_line_of(error):
     return str(error).splitlines()[0]
 
@@ -289,7 +299,7 @@ def test_failed_save_ends_training_and_leaves_the_file_of_before(failure):
         failure.begin()
 
     saving = Checkpoint(failure.path, every_n_batches=1, after_training=False)
-    main_loop = make_main_loop(saving, Do(begin, after_n_batches=BREAKS))
+    main_loop = make_main_loop(saving, after_save(BREAKS, begin))
     with pytest.raises(SaveError) as caught:
         main_loop.run()
     failure.end()
@@ -320,9 +330,9 @@ def test_failed_save_lets_training_go_on_if_it_shall(failure, caplog):
 
     main_loop = make_main_loop(
         Checkpoint(failure.path, every_n_batches=1, after_training=False, on_failure="warn"),
-        Do(note, after_n_batches=BREAKS),
-        Do(lambda main_loop: failure.begin(), after_n_batches=BREAKS),
-        Do(end, after_n_batches=MENDED),
+        after_save(BREAKS, note),
+        after_save(BREAKS, lambda main_loop: failure.begin()),
+        after_save(MENDED, end),
         FinishAfter(after_n_batches=LAST),
         epochs=100,
     )
@@ -357,7 +367,7 @@ def test_file_of_before_outlasts_a_failure_at_any_step(tmp_path, step, number):
             failure.begin()
 
         saving = Checkpoint(failure.path, every_n_batches=1, on_failure="warn")
-        make_main_loop(saving, Do(begin, after_n_batches=BREAKS)).run()
+        make_main_loop(saving, after_save(BREAKS, begin)).run()
         failure.end()
         assert content(failure.path) == before[0]
         assert beside(failure) == set()
@@ -367,7 +377,7 @@ def test_failure_after_the_rename_says_so_and_the_new_file_is_whole(tmp_path):
     with raised("sync_folder", errno.EIO)(str(tmp_path / "folder")) as failure:
         saving = Checkpoint(failure.path, every_n_batches=1, after_training=False)
         main_loop = make_main_loop(
-            saving, Do(lambda main_loop: failure.begin(), after_n_batches=BREAKS)
+            saving, after_save(BREAKS, lambda main_loop: failure.begin())
         )
         with pytest.raises(SaveError, match="is in place, but is not sure to outlast"):
             main_loop.run()
@@ -379,7 +389,7 @@ def test_failure_after_the_rename_says_so_and_the_new_file_is_whole(tmp_path):
 
 def test_folder_that_is_removed_while_training_is_made_anew(tmp_path):
     path = tmp_path / "folder" / "run.zip"
-    remove = Do(lambda main_loop: shutil.rmtree(path.parent), after_n_batches=BREAKS)
+    remove = after_save(BREAKS, lambda main_loop: shutil.rmtree(path.parent))
     make_main_loop(Checkpoint(path, every_n_batches=1), remove).run()
     with open_checkpoint(path) as checkpoint:
         assert checkpoint.verify() == []

@@ -68,3 +68,16 @@ def test_beginning_of_a_zip_is_called_damaged_rather(tmp_path, length):
 
 def test_text_is_recognised_where_a_letter_is_cut_in_two():
     assert what_it_seems("é".encode() * 10 + b"\xc3") == "text"
+
+
+def test_tar_that_ends_with_a_zip_is_a_tar(tmp_path):
+    # As those of Blocks do, whose parameters are a zip.
+    npz, path = io.BytesIO(), tmp_path / "run.tar"
+    np.savez(npz, W=np.eye(2))
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo("parameters")
+        info.size = len(npz.getvalue())
+        npz.seek(0)
+        archive.addfile(info, npz)
+    with pytest.raises(NotACheckpoint, match="a tar archive"):
+        ArchiveReader(path)

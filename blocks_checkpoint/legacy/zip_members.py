@@ -95,7 +95,7 @@ class ZipMembers:
             raise self._hostile(
                 f"the directory of the archive says it lists {listed} members, and lists "
                 f"{len(infos)}",
-                None,
+                "directory",
             )
         names = [info.filename for info in infos]
         if len(set(names)) != len(names) and not may_repeat:
