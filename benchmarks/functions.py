@@ -58,9 +58,7 @@ def recurrent_network() -> Any:
         return tensor.tanh(tensor.dot(row, w_in) + tensor.dot(state, w_state))
 
     initial = tensor.zeros((WIDTH,), dtype=engine.floatX)
-    states = engine.module.scan(
-        step, sequences=[x], outputs_info=[initial], non_sequences=weights
-    )
+    states = engine.module.scan(step, sequences=[x], outputs_info=[initial], non_sequences=weights)
     # Newer engines give the outputs alone; older ones a pair with the updates.
     states = states[0] if isinstance(states, (tuple, list)) else states
     return _training_function(engine, (states[-1] ** 2).sum(), weights, x)

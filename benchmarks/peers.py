@@ -23,11 +23,19 @@ class Peer:
         From a path and arrays. Leaves the file to the system to write.
     load : callable
         From a path to arrays in new memory.
+    only_loads : bool
+        It is a second way to load what another one saves.
     """
 
     name: str
     save: Callable[[str, Arrays], Any]
     load: Callable[[str], Any]
+    only_loads: bool = False
+
+
+def savers() -> dict[str, Callable[[str, Arrays], Any]]:
+    """Return the ways of peers to save, by their names."""
+    return {peer.name: peer.save for peer in peers() if not peer.only_loads}
 
 
 def peers() -> list[Peer]:
@@ -85,7 +93,7 @@ def _torch_mapped() -> Peer:
         mapped = torch.load(path, mmap=True, weights_only=True)
         return {name: tensor.clone() for name, tensor in mapped.items()}
 
-    return Peer("torch.load with mmap", _torch().save, load)
+    return Peer("torch.load with mmap", _torch().save, load, only_loads=True)
 
 
 def _safetensors() -> Peer:

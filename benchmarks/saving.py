@@ -28,7 +28,7 @@ from files import (
     write_plainly,
 )
 from measuring import Ratio, Work, race, ratio_of, seconds, show
-from peers import Peer, peers
+from peers import peers, savers
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
 from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
@@ -43,18 +43,18 @@ def save_without_sync(path: str, arrays: Arrays) -> None:
         save_parameters(arrays, file)
 
 
-def save_durably(peer: Peer) -> Callable[[str, Arrays], None]:
+def durably(save: Callable[[str, Arrays], Any]) -> Callable[[str, Arrays], None]:
     """Make peers do what they leave to others: wait for the disk."""
 
-    def save(path: str, arrays: Arrays) -> None:
-        peer.save(path, arrays)
+    def save_and_wait(path: str, arrays: Arrays) -> None:
+        save(path, arrays)
         if os.path.isfile(path):
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
         else:
             os.sync()
 
-    return save
+    return save_and_wait
 
 
 def saving(
@@ -62,7 +62,7 @@ def saving(
     folder: str,
     arrays: Arrays,
     baseline: tuple[str, Callable[[str, Arrays], Any]],
-    savers: dict[str, Callable[[str, Arrays], Any]],
+    ways: dict[str, Callable[[str, Arrays], Any]],
     *,
     reach: float,
     turns: int,
@@ -73,7 +73,7 @@ def saving(
         path = os.path.join(folder, f"saved-{number}")
 
         def clear() -> None:
-            for other in range(len(savers) + 1):
+            for other in range(len(ways) + 1):
                 remove(os.path.join(folder, f"saved-{other}"))
             settle(folder)
 
@@ -81,45 +81,39 @@ def saving(
             f"{title}: {name}", lambda: save(path, arrays), clear, reach if name == OURS else None
         )
 
-    works = [work(number, *item) for number, item in enumerate(savers.items())]
+    works = [work(number, *item) for number, item in enumerate(ways.items())]
     first, save_first = baseline
     return race(work(len(works), first, save_first), works, turns=turns)
 
 
 def loading(
-    title: str,
-    folder: str,
-    arrays: Arrays,
-    *,
-    cold: bool,
-    reach: float,
-    turns: int,
+    title: str, folder: str, arrays: Arrays, *, cold: bool = False, reach: float, turns: int
 ) -> list[Ratio]:
-    """Measure ways to load, from the system's cache or from the disk."""
-    plain = os.path.join(folder, "plain")
-    write_plainly(plain, arrays)
-    own = os.path.join(folder, "own")
-    save_parameters(arrays, own)
-    paths = {OURS: (own, load_parameters)}
+    """Measure ways to load: large arrays against ``readv``, small ones against ``numpy.load``."""
+    is_large = len(arrays) < 1000
+    files: dict[str, tuple[str, Callable[[str], Any]]] = {}
+    if is_large:
+        files["readv"] = os.path.join(folder, "plain"), lambda path: read_plainly(path, arrays)
+        write_plainly(files["readv"][0], arrays)
     for peer in peers():
-        path = os.path.join(folder, f"{peer.name}.npz")
-        peer.save(path, arrays)
-        paths[peer.name] = path, peer.load
+        if is_large or peer.name != "Orbax":
+            files[peer.name] = os.path.join(folder, f"{peer.name}.npz"), peer.load
+            peer.save(files[peer.name][0], arrays)
+    files[OURS] = os.path.join(folder, "own"), load_parameters
+    save_parameters(arrays, files[OURS][0])
     settle(folder)
 
-    def work(name: str, path: str, load: Callable[[str], Any], reach: float | None) -> Work:
+    def work(name: str) -> Work:
+        path, load = files[name]
         before = (lambda: forget(path)) if cold else (lambda: None)
-        return Work(f"{title}: {name}", lambda: load(path), before, reach)
+        return Work(f"{title}: {name}", lambda: load(path), before, reach if name == OURS else None)
 
-    works = [
-        work(name, path, load, reach if name == OURS else None)
-        for name, (path, load) in paths.items()
-    ]
-    baseline = work("readv", plain, lambda path: read_plainly(path, arrays), None)
+    baseline = "readv" if is_large else "numpy.savez"
+    works = [work(name) for name in reversed(files) if name != baseline]
     try:
-        return race(baseline, works, turns=turns)
+        return race(work(baseline), works, turns=turns)
     finally:
-        for path, _ in [*paths.values(), (plain, None)]:
+        for path, _ in files.values():
             remove(path)
 
 
@@ -133,7 +127,7 @@ def large(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
         folder,
         arrays,
         ("write", write_plainly),
-        {OURS: save_without_sync, **{peer.name: peer.save for peer in peers()}},
+        {OURS: save_without_sync, **savers()},
         reach=1.05,
         turns=turns,
     )
@@ -145,15 +139,13 @@ def large(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
             ("write + fsync", write_durably),
             {
                 OURS: lambda path, arrays: save_parameters(arrays, path),
-                **{peer.name: save_durably(peer) for peer in peers()},
+                **{name: durably(save) for name, save in savers().items()},
             },
             reach=1.0,
             turns=turns,
         )
-        found += loading(
-            f"load cold {size}", folder, arrays, cold=True, reach=1.05, turns=turns
-        )
-    found += loading(f"load {size}", folder, arrays, cold=False, reach=0.75, turns=turns)
+        found += loading(f"load cold {size}", folder, arrays, cold=True, reach=1.05, turns=turns)
+    found += loading(f"load {size}", folder, arrays, reach=0.75, turns=turns)
     return found
 
 
@@ -163,33 +155,21 @@ def many(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
     arrays = make_arrays(count << 10, count)
     path = os.path.join(folder, "many")
     named = f"{count:,} arrays of 1 KiB, {kind}"
-    rows = []
-    usual = {peer.name: peer for peer in peers()}
-    usual.pop("torch.load with mmap", None)
-    # A file for each array: minutes.
-    usual.pop("Orbax", None)
-    found = saving(
+    # Orbax makes a file for each array, which takes minutes.
+    theirs = {peer.name: peer for peer in peers() if not peer.only_loads and peer.name != "Orbax"}
+    rows = saving(
         f"save {named}",
         folder,
         arrays,
-        (OURS, save_without_sync),
-        {peer.name: peer.save for peer in usual.values()},
-        reach=0,
+        ("numpy.savez", theirs.pop("numpy.savez").save),
+        {OURS: save_without_sync, **{name: peer.save for name, peer in theirs.items()}},
+        reach=1 / 4,
         turns=options.turns,
     )
-    rows += found
+    rows += loading(f"load {named}", folder, arrays, turns=options.turns, reach=1 / 8)
     save_parameters(arrays, path)
-    works = []
-    for peer in usual.values():
-        theirs = os.path.join(folder, f"{peer.name}.npz")
-        peer.save(theirs, arrays)
-        works.append(Work(f"load {named}: {peer.name}", lambda p=peer, t=theirs: p.load(t)))
-    baseline = Work(f"load {named}: {OURS}", lambda: load_parameters(path))
-    rows += race(baseline, works, turns=options.turns)
     rows.append(_milliseconds(f"open {named}", lambda: open_checkpoint(path), 25, options.turns))
     remove(path)
-    for peer in usual.values():
-        remove(os.path.join(folder, f"{peer.name}.npz"))
     return rows
 
 

@@ -52,9 +52,7 @@ class Beside:
         )
         return [
             VariableNames(name, parameter_name, each.kind)
-            for name, parameter_name, each in zip(
-                free[count:], free_parameter_names[count:], names
-            )
+            for name, parameter_name, each in zip(free[count:], free_parameter_names[count:], names)
         ]
 
 

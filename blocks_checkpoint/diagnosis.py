@@ -330,7 +330,7 @@ def _arguments(thing: Any, args: Sequence[Any]) -> Iterator[Child]:
     cls = type(thing)
     labels = [f".__reduce_ex__()[1][{index}]" for index in range(len(args))]
     if issubclass(cls, tuple) and len(getattr(cls, "_fields", ())) == len(args) > 0:
-        labels = [f".{field}" for field in cls._fields]
+        labels = [f".{field}" for field in getattr(cls, "_fields", ())]
     elif issubclass(cls, tuple) and len(args) == 1 and type(args[0]) is tuple:
         # The elements, as a tuple of no special class.
         labels = [""]

@@ -134,7 +134,14 @@ class LoadingSession:
         content, pool = self._split(LOG)
         path = self._checkpoint.path
         if pool:
-            self._pools.update(load_log_pickle(pool, path=path))
+            pooled = load_log_pickle(pool, path=path)
+            if type(pooled) is not dict:
+                raise DamagedCheckpoint(
+                    f"its pool is a {type(pooled).__name__}, not a dictionary",
+                    path=path,
+                    member=LOG,
+                )
+            self._pools.update(pooled)
         return load_log_pickle(content, allow=allow, path=path, array_loader=self.load_array)
 
     def load_member(self, member: str) -> Any:

@@ -105,6 +105,11 @@ class ZipUnpickler(pickle.Unpickler):
         )
 
 
+#: Python 3.12 freezes some hundred objects itself when it starts. Where more
+#: are frozen, somebody meant it.
+_FROZEN_BY_PYTHON = 1000
+
+
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     # Everything that is being built is alive. Looking through it for garbage,
@@ -115,7 +120,7 @@ def _no_garbage_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
-        if not gc.get_freeze_count():
+        if gc.get_freeze_count() <= _FROZEN_BY_PYTHON:
             # Counts what was built among the old objects. As new ones, the
             # collector would go through all of it at the next opportunity.
             gc.freeze()

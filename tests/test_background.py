@@ -254,7 +254,7 @@ def start(tmp_path, *, wait, end=""):
 
 
 @pytest.mark.parametrize(
-    "end, code",
+    ("end", "code"),
     [
         pytest.param("", 0, id="end"),
         pytest.param("sys.exit(3)", 3, id="exit"),

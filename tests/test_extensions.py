@@ -252,7 +252,7 @@ def test_without_main_loop_parameters_and_the_named_parts_are_saved(path):
     assert resumed.status["epochs_done"] == 2
 
 
-def test_parameters_that_the_loop_does_not_reach_are_saved(path, engine_name):
+def test_parameters_that_the_loop_does_not_reach_are_saved(path):
     from blocks_checkpoint.engines import current
 
     beside = current().shared(numpy.arange(3.0), name="beside")

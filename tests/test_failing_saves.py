@@ -376,9 +376,7 @@ def test_file_of_before_outlasts_a_failure_at_any_step(tmp_path, step, number):
 def test_failure_after_the_rename_says_so_and_the_new_file_is_whole(tmp_path):
     with raised("sync_folder", errno.EIO)(str(tmp_path / "folder")) as failure:
         saving = Checkpoint(failure.path, every_n_batches=1, after_training=False)
-        main_loop = make_main_loop(
-            saving, after_save(BREAKS, lambda main_loop: failure.begin())
-        )
+        main_loop = make_main_loop(saving, after_save(BREAKS, lambda main_loop: failure.begin()))
         with pytest.raises(SaveError, match="is in place, but is not sure to outlast"):
             main_loop.run()
         failure.end()

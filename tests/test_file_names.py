@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocks_checkpoint import dump, load_parameters, open_checkpoint, save_parameters
+from blocks_checkpoint.archive.member_names import fault_of_name, folded
 from blocks_checkpoint.engines import current
 from blocks_checkpoint.file_names import anonymous_member_names, member_names
 from blocks_checkpoint.format import RESERVED
-from blocks_checkpoint.archive.member_names import fault_of_name, folded
 
 #: Names that mean something to some file system, zip reader, or to numpy.
 AWKWARD = [

@@ -462,7 +462,9 @@ EDITS = [
 @hypothesis.settings(deadline=None, max_examples=100)
 @hypothesis.given(
     st.lists(
-        st.tuples(st.sampled_from([*EDITS, "pickle", "pickle"]), SMALL, st.sampled_from("ab"), VALUES),
+        st.tuples(
+            st.sampled_from([*EDITS, "pickle", "pickle"]), SMALL, st.sampled_from("ab"), VALUES
+        ),
         max_size=30,
     )
 )

@@ -255,8 +255,8 @@ def test_run_in_another_thread_warns_and_trains(path):
     outcome = []
 
     def train():
+        main_loop = make_main_loop(on_signal(path, after_training=True))
         with pytest.warns(CheckpointWarning, match="main thread"):
-            main_loop = make_main_loop(on_signal(path, after_training=True))
             main_loop.run()
         outcome.append(saves_of(main_loop.log))
 

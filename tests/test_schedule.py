@@ -32,7 +32,7 @@ def saves(schedule, stalls, *, until, step=1.0, start=1000.0):
 
 
 @pytest.mark.parametrize(
-    "times, due",
+    ("times", "due"),
     [
         pytest.param([5, 14], False, id="before"),
         pytest.param([5, 15], True, id="at-the-second"),
@@ -59,9 +59,7 @@ def test_every_n_seconds_saves_once_in_so_many_seconds():
 
 
 @pytest.mark.parametrize("schedule", [EveryNSeconds(10), Overhead(0.1)])
-@pytest.mark.parametrize(
-    "travel", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))]
-)
+@pytest.mark.parametrize("travel", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])
 def test_remaining_time_travels_and_the_reading_of_the_clock_does_not(schedule, travel):
     schedule = copy.deepcopy(schedule)
     schedule.advance(500)
@@ -87,7 +85,7 @@ def test_schedule_in_the_file_is_not_due_when_it_is_loaded(schedule):
 
 
 @pytest.mark.parametrize(
-    "stalls, trained",
+    ("stalls", "trained"),
     [
         # The first is not known beforehand, and paid for afterwards.
         pytest.param([1] * 9, [1, 17, 25, 33, 41, 49, 57], id="steady"),
@@ -111,7 +109,8 @@ def test_stalls_stay_within_the_share_of_training(stalls):
 
 
 @pytest.mark.parametrize(
-    "at_least_every, gap", [pytest.param(50, 50, id="bound"), pytest.param(None, 1000, id="none")]
+    ("at_least_every", "gap"),
+    [pytest.param(50, 50, id="bound"), pytest.param(None, 1000, id="none")],
 )
 def test_overhead_never_waits_longer_than_told(at_least_every, gap):
     schedule = Overhead(0.01, at_least_every=at_least_every)

@@ -61,6 +61,7 @@ class TrainingLog(defaultdict[int, Row]):
     _watches: tuple[RowWatch, ...]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TrainingLog:
+        """Make a log that nobody watches."""
         log = super().__new__(cls)
         log._watches = ()
         return log
@@ -146,7 +147,8 @@ class TrainingLog(defaultdict[int, Row]):
 
     def get(self, time: int, default: Any = None) -> Any:
         """Return a row, or ``default`` if there is none."""
-        return self[time] if time in self else default
+        # The dictionary's own would give a row out without anybody noticing.
+        return self[time] if time in self else default  # noqa: SIM401
 
     def setdefault(self, time: int, default: Any = None) -> Any:
         """Return a row, after putting in ``default`` if there is none."""
@@ -200,7 +202,8 @@ class _Items(ItemsView[int, Row]):
     _mapping: TrainingLog
 
     def __contains__(self, item: object) -> bool:
-        return item in dict.items(self._mapping)
+        pairs: Any = dict.items(self._mapping)
+        return bool(item in pairs)
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         return self._pairs(dict.items(self._mapping))

@@ -180,9 +180,7 @@ class ArrayTable:
             self._entries[number].pickles.append(self.pickle)
         return number
 
-    def own(
-        self, array: Any, variable: Any, convert: Callable[[Any], Array] | None = None
-    ) -> int:
+    def own(self, array: Any, variable: Any, convert: Callable[[Any], Array] | None = None) -> int:
         """Note that ``array`` is the value of a shared variable."""
         number = self.reference(array, convert)
         if number in self._stored_before:
@@ -271,9 +269,7 @@ class ArrayTable:
         view = View(memory, 0, dense.dtype, dense.shape, dense.strides, writeable)
         self._pool(plan, number, view)
 
-    def _pool(
-        self, plan: Plan, number: int, thing: Pooled, homes: list[str] | None = None
-    ) -> None:
+    def _pool(self, plan: Plan, number: int, thing: Pooled, homes: list[str] | None = None) -> None:
         for name in self._homes([number]) if homes is None else homes:
             plan.pools.setdefault(name, {})[number] = thing
 

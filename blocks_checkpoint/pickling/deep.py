@@ -151,6 +151,4 @@ class DeepPickler(_PythonPickler):  # type: ignore[misc]
         if not isinstance(value, tuple) or not 2 <= len(value) <= 6:
             raise pickle.PicklingError(f"{cls.__name__}.__reduce_ex__ gave {type(value).__name__}")
         function, args, state, items, pairs, setter = (*value, None, None, None, None)[:6]
-        _PythonPickler.save_reduce(
-            self, function, args, state, items, pairs, setter, obj=obj
-        )
+        _PythonPickler.save_reduce(self, function, args, state, items, pairs, setter, obj=obj)

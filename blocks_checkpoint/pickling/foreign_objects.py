@@ -69,7 +69,7 @@ def _by_name(reduce: Reducer, by_reference: bool) -> Reducer:
 def global_generator(name: str) -> Any:
     """Return a generator that the functions of a module use."""
     if name == "random":
-        return random._inst  # type: ignore[attr-defined]
+        return random._inst
     if name == "numpy.random":
         return mtrand._rand
     if name == "numpy.random.bit_generator":

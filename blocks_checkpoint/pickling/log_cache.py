@@ -237,7 +237,7 @@ class LogCache:
 
 
 def _is_supported(log: Any, pickler: Pickler) -> bool:
-    cls = type(log)
+    cls: Any = type(log)
     blocks = sys.modules.get("blocks.log.log")
     classes = [TrainingLog, getattr(blocks, "TrainingLog", TrainingLog)]
     return (
@@ -262,7 +262,7 @@ def _rows(log: Any, times: Sequence[Any]) -> list[Any]:
     return list(map(dict.__getitem__, repeat(log), times))
 
 
-def _new_runs(log: Any, times: Sequence[Any], pickler: RowPickler) -> Iterator[_Run]:
+def _new_runs(log: Any, times: list[Any], pickler: RowPickler) -> Iterator[_Run]:
     """Pickle rows, as far as they are final."""
     at = 0
     looked_at, passed_over = _FEW, _ROWS

@@ -63,9 +63,7 @@ class View:
     def into(cls, number: int, start: int, array: Array) -> View:
         """Describe ``array`` as a view of array ``number``, which begins at ``start``."""
         offset = address_of(array) - start
-        return cls(
-            number, offset, array.dtype, array.shape, array.strides, array.flags.writeable
-        )
+        return cls(number, offset, array.dtype, array.shape, array.strides, array.flags.writeable)
 
     def as_tuple(self) -> tuple[Any, ...]:
         """Give the fields as plain values, which pickle small."""
@@ -115,11 +113,30 @@ class Patchwork:
 
 
 def described(fields: tuple[Any, ...]) -> View | Patchwork:
-    """Turn the plain values of either back into it."""
+    """Turn the plain values of either back into it.
+
+    Raises
+    ------
+    ValueError
+        The view is one of Python objects: bytes of a file would be taken for
+        addresses of memory. A log that comes from anybody may say so.
+    TypeError
+        A dtype is none.
+    """
     if len(fields) == 2:
         nbytes, pieces = fields
-        return Patchwork(nbytes, tuple((View(*view), number) for view, number in pieces))
-    return View(*fields)
+        return Patchwork(nbytes, tuple((_view(view), number) for view, number in pieces))
+    return _view(fields)
+
+
+def _view(fields: tuple[Any, ...]) -> View:
+    view = View(*fields)
+    # NumPy would make a dtype of a mere name, which nothing has looked at.
+    if not isinstance(view.dtype, np.dtype):
+        raise TypeError(f"{view.dtype!r:.40} is no dtype")
+    if view.dtype.hasobject:
+        raise ValueError("a view of memory as Python objects")
+    return view
 
 
 def rebuild_view(view: View, memory: Array) -> Array:
@@ -145,9 +162,7 @@ def rebuild_view(view: View, memory: Array) -> Array:
     locked = view.writeable and not memory.flags.writeable
     if locked:
         memory.flags.writeable = True
-    array: Array = np.ndarray(
-        view.shape, view.dtype, octets_of(memory), view.offset, view.strides  # type: ignore[arg-type]
-    )
+    array: Array = np.ndarray(view.shape, view.dtype, octets_of(memory), view.offset, view.strides)
     if locked:
         memory.flags.writeable = False
     if not view.writeable:

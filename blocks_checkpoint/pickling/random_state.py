@@ -92,12 +92,13 @@ def _restore_numpy(state: dict[str, Any]) -> None:
     # From NumPy 1.24 on, a program can have the global functions draw from
     # another source.
     if name != present and name in _SOURCES and hasattr(np.random, "set_bit_generator"):
-        before = np.random.get_bit_generator()
-        np.random.set_bit_generator(getattr(np.random, name)(0))
+        source: Any = np.random
+        before = source.get_bit_generator()
+        source.set_bit_generator(getattr(source, name)(0))
         try:
             np.random.set_state(state)
         except BaseException:
-            np.random.set_bit_generator(before)
+            source.set_bit_generator(before)
             raise
     else:
         np.random.set_state(state)

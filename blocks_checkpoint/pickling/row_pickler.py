@@ -168,7 +168,8 @@ class RowPickler:
     def _all(self, times: Sequence[int], rows: list[Any]) -> bytes | None:
         """Pickle rows, or return None if one of them is not final."""
         pickler = self._pickler
-        pickler.arrays = arrays = []
+        arrays: list[Any] = []
+        pickler.arrays = arrays
         try:
             pickler.dump(dict(zip(times, rows)))
             pickled = self._file.getvalue()
@@ -221,11 +222,7 @@ def _is_plain(dtype: np.dtype[Any]) -> bool:
 
 def _may_be_final(array: Any) -> bool:
     """Tell whether an array can change only through references to itself."""
-    return (
-        array.flags.owndata
-        and _is_plain(array.dtype)
-        and array.nbytes <= _LARGEST_ARRAY
-    )
+    return array.flags.owndata and _is_plain(array.dtype) and array.nbytes <= _LARGEST_ARRAY
 
 
 def _ineligible(rows: list[Any]) -> list[int]:

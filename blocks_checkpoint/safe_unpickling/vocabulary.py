@@ -31,7 +31,10 @@ class _Short(reprlib.Repr):
         return repr(x)[:80] if has_name else f"<{type(x).__name__}>"
 
 
-_OURS = ("blocks_checkpoint.safe_unpickling.plain_values", "blocks_checkpoint.safe_unpickling.inert_unpickler")
+_OURS = (
+    "blocks_checkpoint.safe_unpickling.plain_values",
+    "blocks_checkpoint.safe_unpickling.inert_unpickler",
+)
 _SHORT = _Short()
 
 

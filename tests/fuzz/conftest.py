@@ -1,4 +1,4 @@
-"""Makes `readers` and `make_corpus` importable: pytest's importlib mode adds no folder to the path."""
+"""Makes `readers` importable: pytest's importlib mode adds no folder to the path."""
 
 import os
 import sys

@@ -42,7 +42,9 @@ class Keeper:
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             ours = [f for f in frames if "blocks_checkpoint" in f.filename] or frames
-            place = f"{type(error).__name__} {os.path.basename(ours[-1].filename)}:{ours[-1].lineno}"
+            place = (
+                f"{type(error).__name__} {os.path.basename(ours[-1].filename)}:{ours[-1].lineno}"
+            )
             if place in self.seen:
                 return
             self.seen.add(place)

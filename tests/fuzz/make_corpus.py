@@ -58,9 +58,15 @@ def training_log() -> TrainingLog:
         log[time]["cost"] = time / 7
         log.status["iterations_done"] = time
     log[1].update(
-        array=np.arange(3.0), scalar=np.float32(0.5), text="é", saved_to=("a.zip", None), big=1 << 70
+        array=np.arange(3.0),
+        scalar=np.float32(0.5),
+        text="é",
+        saved_to=("a.zip", None),
+        big=1 << 70,
     )
-    log[2].update(flags={1, 2}, raw=b"\0\xff", nested={"a": [1, (2, None)]}, moment=np.datetime64(0, "s"))
+    log[2].update(
+        flags={1, 2}, raw=b"\0\xff", nested={"a": [1, (2, None)]}, moment=np.datetime64(0, "s")
+    )
     log.status["_epoch_ends"] = [1, 2]
     return log
 
@@ -145,7 +151,11 @@ def npz() -> bytes:
 def tar(log: TrainingLog) -> bytes:
     """Make a tar as the last Blocks did, with a log for a main loop."""
     file = io.BytesIO()
-    members = {"_parameters": npz(), "_pkl": pickle.dumps({"log": log}, 2), "log": pickle.dumps(log, 2)}
+    members = {
+        "_parameters": npz(),
+        "_pkl": pickle.dumps({"log": log}, 2),
+        "log": pickle.dumps(log, 2),
+    }
     with tarfile.open(fileobj=file, mode="w") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)

@@ -70,7 +70,7 @@ EVERY_ROW = {0, 1, 2}
 
 
 @pytest.mark.parametrize(
-    "get_hold, touched",
+    ("get_hold", "touched"),
     [
         pytest.param(lambda log: log[1], {1}, id="index"),
         pytest.param(lambda log: log[7], {7}, id="index-missing"),
@@ -103,7 +103,7 @@ def test_row_that_is_given_out_is_noted(get_hold, touched):
 
 
 @pytest.mark.parametrize(
-    "put, touched",
+    ("put", "touched"),
     [
         pytest.param(lambda log: log.__setitem__(1, {}), {1}, id="replace"),
         pytest.param(lambda log: log.update({1: {}, 7: {}}), {1, 7}, id="update"),

@@ -178,7 +178,9 @@ ATTACKS = {
     "a-module": whole(named("os", "path")),
     "ourselves": whole(called(named("blocks_checkpoint.engines", "current"))),
     "our-unpickler": whole(
-        called(named("blocks_checkpoint.safe_unpickling.log_unpickler", "load_log_pickle"), raw(b""))
+        called(
+            named("blocks_checkpoint.safe_unpickling.log_unpickler", "load_log_pickle"), raw(b"")
+        )
     ),
     "persistent-id": whole(SYSTEM + pickle.BINPERSID),
     "persistent-id-of-protocol-0": whole(pickle.PERSID + b"touch canary\n"),

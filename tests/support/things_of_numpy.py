@@ -28,7 +28,7 @@ def made():
         "dates": np.array(["2020-01-01"], "M8[D]"),
         "structured": np.zeros(2, [("a", "i4"), ("b", "S2")]),
         "masked": np.ma.masked_equal([1, 2], 2),
-        "large": np.arange(20_000.0),
+        "large": np.arange(8_200.0),
     }
 
 
