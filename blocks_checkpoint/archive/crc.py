@@ -8,9 +8,9 @@ same sums. All of them release the interpreter's lock while they work.
 from __future__ import annotations
 
 import functools
+import importlib
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 __all__ = ["LIBRARY", "combine", "crc32"]
 
@@ -49,19 +49,13 @@ def _combine(first: int, second: int, length: int) -> int:
 
 
 def _best() -> tuple[str, Callable[..., int], Callable[[int, int, int], int]]:
-    library: Any
-    try:
-        from zlib_ng import zlib_ng as library
-
-        return "zlib-ng", library.crc32, library.crc32_combine
-    except ImportError:
-        pass
-    try:
-        from isal import isal_zlib as library
-
-        return "isal", library.crc32, library.crc32_combine
-    except ImportError:
-        return "zlib", zlib.crc32, _combine
+    for name, module in (("zlib-ng", "zlib_ng.zlib_ng"), ("isal", "isal.isal_zlib")):
+        try:
+            library = importlib.import_module(module)
+        except ImportError:
+            continue
+        return name, library.crc32, library.crc32_combine
+    return "zlib", zlib.crc32, _combine
 
 
 LIBRARY, crc32, combine = _best()

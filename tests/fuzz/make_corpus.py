@@ -54,11 +54,13 @@ def seeds() -> dict[str, bytes]:
 def training_log() -> TrainingLog:
     """Make a log with a value of every kind that logs are made of."""
     log = TrainingLog()
+    whole = np.arange(3.0)
     for time in range(3):
         log[time]["cost"] = time / 7
         log.status["iterations_done"] = time
     log[1].update(
-        array=np.arange(3.0),
+        array=whole,
+        part=whole[1:],
         scalar=np.float32(0.5),
         text="é",
         saved_to=("a.zip", None),
