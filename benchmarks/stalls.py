@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -94,24 +95,57 @@ def _numpy() -> None:
         _MATRIX @ _MATRIX
 
 
+_WRITER = """
+import sys
+sys.path[:0] = {paths!r}
+from files import make_arrays, remove, write_durably, MIB
+arrays = make_arrays({mib} * MIB, 64)
+print(flush=True)
+for line in sys.stdin:
+    write_durably({path!r}, arrays)
+    remove({path!r})
+    print(flush=True)
+"""
+
+
 def speed(options: argparse.Namespace, path: str) -> list[Ratio]:
-    """Measure how long steps take meanwhile, the standstill not counted."""
+    """Measure how long steps take meanwhile, the standstill not counted.
+
+    Writing takes memory bandwidth and a core from the training, whoever
+    writes. How much, shows another process that writes the bare bytes.
+    """
     saving = Saving(path, make_arrays(options.mib * MIB, 64))
+    program = _WRITER.format(paths=_paths(), mib=options.mib, path=f"{path}-bare")
+    writer = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    writer.stdout.readline()
     rows = []
     for name, step in (("Python code", _python), ("NumPy", _numpy)):
-        alone, meanwhile = [], []
+        alone, meanwhile, beside = [], [], []
         for turn in range(-1, options.turns):
             saving.begin()
             busy = _steps(step, lambda: saving.saver.is_busy)
             saving.wait()
             end = time.perf_counter() + max(0.2, busy[1])
             free = _steps(step, lambda end=end: time.perf_counter() < end)
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+            other = _steps(step, lambda: not select.select([writer.stdout], [], [], 0)[0])
+            writer.stdout.readline()
             if turn >= 0:
                 meanwhile.append(busy[1] / busy[0])
                 alone.append(free[1] / free[0])
-        rows.append(
-            ratio_of(f"a step of {name} while a save is written", meanwhile, "alone", alone, 1.03)
-        )
+                beside.append(other[1] / other[0])
+        work = f"a step of {name} while a save is written"
+        rows += [
+            ratio_of(work, meanwhile, "alone", alone, 1.03),
+            ratio_of(work, meanwhile, "while another process writes the bytes", beside),
+        ]
+    writer.stdin.close()
+    writer.wait()
     return rows
 
 
@@ -156,8 +190,7 @@ def memory(options: argparse.Namespace, path: str) -> list[Ratio]:
     """Measure how much memory a save takes on top of the arrays."""
     rows = []
     for background in (False, True):
-        paths = [os.path.dirname(os.path.abspath(__file__)), *filter(None, sys.path)]
-        program = _MEMORY.format(paths=paths, mib=options.mib, path=path, background=background)
+        program = _MEMORY.format(paths=_paths(), mib=options.mib, path=path, background=background)
         taken = [float(_run(program)) for _ in range(3)]
         arrays = options.mib if background else 0
         rows.append(
@@ -180,6 +213,10 @@ def imports(turns: int) -> list[Ratio]:
         return Work(f"import {module}", lambda: _run(f"import {module}"), reach=reach)
 
     return race(work("numpy"), [work("blocks_checkpoint", 1.5)], turns=turns)
+
+
+def _paths() -> list[str]:
+    return [os.path.dirname(os.path.abspath(__file__)), *filter(None, sys.path)]
 
 
 def _run(program: str) -> str:

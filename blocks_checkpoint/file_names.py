@@ -10,6 +10,7 @@ Everything here is a function of names; no file is touched.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -21,6 +22,8 @@ __all__ = ["anonymous_member_names", "member_names"]
 #: Folder of the arrays that no variable owns.
 ANONYMOUS_FOLDER = "arrays"
 
+# Most names are, and there may be ten thousand.
+_is_harmless = re.compile(r"[A-Za-z0-9_\-]+").fullmatch
 _FORBIDDEN = frozenset('<>:"|?*\\')
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$"]
@@ -148,6 +151,8 @@ def _safe(name: str) -> str:
 def _safe_component(part: str) -> str:
     if part == "":
         return "_"
+    if _is_harmless(part) and len(part) <= _COMPONENT_BYTES and part.casefold() not in _DEVICES:
+        return part
     escaped = "".join(_safe_character(character) for character in part)
     if set(part) <= {"."} or part[-1] in ". ":
         # ``.`` and ``..`` lead elsewhere; Windows drops dots and spaces at
