@@ -50,7 +50,7 @@ def test_entry_without_its_main_loop_is_not_complete(tmp_path, write_checkpoint)
         {"status": {"iterations_done": True, "epochs_done": 1.5}},
         {"saved": {"time": "yesterday"}, "series": {"id": 3, "number": "4", "keep": 3}},
         {"saved": {"time": 5}, "series": ["abc"], "records": [1]},
-        {"saved": None, "series": None, "records": None},
+        {"series": None, "records": None},
     ],
 )
 def test_what_is_not_of_its_kind_is_as_good_as_not_there(tmp_path, write_checkpoint, odd):

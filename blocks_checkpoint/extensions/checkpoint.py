@@ -246,19 +246,31 @@ class Checkpoint(SimpleExtension):
 
     def _save_if_due(self, callback_name: Any, args: tuple[Any, ...]) -> None:
         event = str(callback_name)
-        self._saved_at = None
-        super().dispatch(callback_name, *args)
-        if event == "after_batch" and not self._has_saved() and self._is_due():
-            self.do(callback_name, *args)
-        if event in LAST_EVENTS:
+        if event not in LAST_EVENTS:
+            self._save_as_asked(callback_name, args)
+            return
+        has_more = event == "on_interrupt"
+        try:
+            self._save_as_asked(callback_name, args)
             if self._background is not None:
                 self._background.wait()
                 self._report_failed()
-            if event != "on_interrupt":
+        except BaseException:
+            # The main loop ends with this error, whatever was to come.
+            has_more = False
+            raise
+        finally:
+            if not has_more:
                 self._signals.end()
-            if event == "after_training":
-                for destination in self._destinations.values():
-                    destination.end(self.main_loop.log)
+        if event == "after_training":
+            for destination in self._destinations.values():
+                destination.end(self.main_loop.log)
+
+    def _save_as_asked(self, callback_name: Any, args: tuple[Any, ...]) -> None:
+        self._saved_at = None
+        super().dispatch(callback_name, *args)
+        if str(callback_name) == "after_batch" and not self._has_saved() and self._is_due():
+            self.do(callback_name, *args)
 
     def _has_saved(self) -> bool:
         return self._saved_at is not None
