@@ -81,7 +81,7 @@ def extended(
     arrays = [(row["member"], checkpoint.read_row(row)) for row in rows]
     array_members = {row["member"] for row in rows}
     pickles = {
-        name: archive.read(name)
+        name: [archive.read(name)]
         for name in archive.members
         if name not in array_members and name != MANIFEST
     }

@@ -26,6 +26,7 @@ __all__ = [
     "MainModule",
     "import_script",
     "is_main_module",
+    "may_be_named_in",
     "module_of",
     "names_needed",
     "script_of",
@@ -61,11 +62,18 @@ def names_needed(pickles: Iterable[Sequence[bytes]]) -> dict[str, str]:
     """
     needed: dict[str, str] = {}
     for chain in pickles:
-        # That no such name occurs proves that nothing is needed, at a fraction
-        # of the cost of pickling. That one does proves nothing.
-        if any(_IN_ALL_NAMES in content for content in chain):
+        if may_be_named_in(*chain):
             _NameReader(b"".join(chain), needed).read()
     return dict(sorted(needed.items()))
+
+
+def may_be_named_in(*contents: bytes) -> bool:
+    """Tell whether pickles may need something of the main module.
+
+    That no such name occurs proves that they do not, at a fraction of the cost
+    of pickling. That one does proves nothing.
+    """
+    return any(_IN_ALL_NAMES in content for content in contents)
 
 
 class _Anything:

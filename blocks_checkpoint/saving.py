@@ -19,6 +19,7 @@ from .errors import (
     SaveError,
     UnpicklableError,
 )
+from .pickling.log_cache import LogCache
 from .snapshot import Snapshot, take_snapshot
 from .writing import warn_of_main_module, write_snapshot
 from .zip_pickler import PicklerSettings
@@ -82,6 +83,7 @@ def prepare(
     before_partial: Callable[[str], object],
     further_manifest: Mapping[str, Any],
     arena: Arena | None = None,
+    log_cache: LogCache | None = None,
 ) -> PreparedSave:
     """Take the snapshot for a save; without the main loop if that cannot be pickled.
 
@@ -102,13 +104,15 @@ def prepare(
         What the manifest is to say in addition.
     arena : Arena, optional
         Copy the arrays into it, so that training can go on.
+    log_cache : LogCache, optional
+        Of the saves before.
 
     Raises
     ------
     UnpicklableError
         Not even the rest can be pickled.
     """
-    settings = PicklerSettings(protocol)
+    settings = PicklerSettings(protocol, log_cache=log_cache)
     failure = None
     try:
         snapshot = take_snapshot(contents, settings=settings, arena=arena)

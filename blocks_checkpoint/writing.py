@@ -11,7 +11,8 @@ from .checkpoint_file import PathOrFile
 from .commit import replacing
 from .contents import Contents
 from .errors import MainModuleWarning
-from .snapshot import Snapshot, main_module_places
+from .pickled_contents import main_module_places
+from .snapshot import Snapshot
 
 __all__ = ["warn_of_main_module", "write_snapshot"]
 

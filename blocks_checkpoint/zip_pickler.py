@@ -33,6 +33,7 @@ from .pickling.array_table import ArrayTable
 from .pickling.deep import DeepPickler, is_endless, with_deep_stack
 from .pickling.devices import registered_types, to_numpy, type_name
 from .pickling.foreign_objects import foreign_reducers
+from .pickling.log_cache import LogCache
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -101,6 +102,8 @@ class PicklerSettings:
     global_generators_apart : bool
         The state of the global random generators is saved apart: a pickle
         refers to them by name.
+    log_cache : LogCache, optional
+        What is left of earlier pickles of the log, and will be used again.
 
     Raises
     ------
@@ -112,6 +115,7 @@ class PicklerSettings:
     persistent_id: Callable[[Any], Any] | None = None
     members: list[tuple[str, Any]] = field(default_factory=list)
     global_generators_apart: bool = False
+    log_cache: LogCache | None = None
 
     def __post_init__(self) -> None:
         highest = pickle.HIGHEST_PROTOCOL

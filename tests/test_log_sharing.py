@@ -73,6 +73,15 @@ def test_a_part_within_a_part_that_is_held_is_found_as_well(log):
     assert ways[("row", 51, 2, 1, 0)] is inner
 
 
+def test_a_part_that_is_in_several_places_of_the_log_is_listed_once(log):
+    log[7]["status"] = log.status
+    log[8]["row"] = log[7]
+    held = log[8]["list"] = log[9]["list"] = [1]
+    parts = [part for _, part in found_in(log)]
+    assert len(parts) == len(set(map(id, parts))) == 3
+    assert any(part is held for part in parts)
+
+
 def test_containers_that_hold_themselves_end_the_search(log):
     circle = []
     circle.append(circle)

@@ -14,6 +14,7 @@ from ..background import BackgroundSaver
 from ..contents import Contents
 from ..errors import CheckpointError, HeavyDataWarning, ReadAheadWarning, SaveError
 from ..main_module import script_of
+from ..pickling.log_cache import LogCache
 from ..proving import Prover
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
 from ..retention import Policy
@@ -210,6 +211,7 @@ class Checkpoint(SimpleExtension):
         self._saved_on_interrupt: dict[str, int] = {}
         self._saved_at: tuple[str, int] | None = None
         self._failed: list[tuple[SaveRecord, Exception]] = []
+        self._log_cache = LogCache()
         self.continued_from: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -218,6 +220,7 @@ class Checkpoint(SimpleExtension):
             "_saved_on_interrupt",
             "_saved_at",
             "_failed",
+            "_log_cache",
             "continued_from",
         )
         return {name: value for name, value in self.__dict__.items() if name not in transient}
@@ -370,6 +373,7 @@ class Checkpoint(SimpleExtension):
             before_partial=record.set_path,
             further_manifest=target.manifest,
             arena=None if self._background is None else self._arena,
+            log_cache=self._log_cache,
         )
         protected = [
             each.loaded_from

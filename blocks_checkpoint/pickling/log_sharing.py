@@ -9,8 +9,9 @@ their reference counts, and named by the way to them.
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator, Sequence
-from itertools import compress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import compress, repeat
 from sys import getrefcount
 from typing import Any
 
@@ -25,20 +26,30 @@ Way = tuple[Any, ...]
 _LONELY = next(map(getrefcount, {0: []}.values()))
 
 
-def shared_parts(log: Any) -> list[tuple[Way, Any]]:
+def shared_parts(log: Any, times: Iterable[Any] | None = None) -> list[tuple[Way, Any]]:
     """List the parts of a log that are referred to from elsewhere, too.
 
     Parameters
     ----------
     log : TrainingLog
         Logs that keep their rows in a database have no such parts.
+    times : iterable of int, optional
+        Of the rows to look at, if it is known of the others that nothing else
+        refers to them.
 
     Returns
     -------
     list of (tuple, object)
-        The way to each part, as :func:`find_part` takes it, and the part.
+        One of the ways to each part, as :func:`find_part` takes it, and the
+        part.
     """
-    return list(_parts(log)) if isinstance(log, dict) else []
+    if not isinstance(log, dict):
+        return []
+    parts: dict[int, tuple[Way, Any]] = {}
+    for way, part in (*_parts_of_attributes(log), *_parts_of_rows(log, times)):
+        # A row may hold the status, or another row.
+        parts.setdefault(id(part), (way, part))
+    return list(parts.values())
 
 
 def find_part(log: Any, way: Sequence[Any]) -> Any:
@@ -50,7 +61,7 @@ def find_part(log: Any, way: Sequence[Any]) -> Any:
     return found
 
 
-def _parts(log: dict[int, Any]) -> Iterator[tuple[Way, Any]]:
+def _parts_of_attributes(log: dict[int, Any]) -> Iterator[tuple[Way, Any]]:
     attributes = vars(log)
     counts = list(map(getrefcount, attributes.values()))
     for name, count in zip(list(attributes), counts):
@@ -58,15 +69,23 @@ def _parts(log: dict[int, Any]) -> Iterator[tuple[Way, Any]]:
             if count > _LONELY:
                 yield ("attribute", name), attributes[name]
             yield from _parts_within(("attribute", name), attributes[name])
-    rows = dict.values(log)
+
+
+def _parts_of_rows(log: dict[int, Any], among: Iterable[Any] | None) -> Iterator[tuple[Way, Any]]:
+    if among is None:
+        times: Collection[Any] = log
+        rows: Callable[[], Iterable[Any]] = partial(dict.values, log)
+    else:
+        times = list(among)
+        rows = partial(map, dict.__getitem__, repeat(log), times)
     # A log may have a million rows, and usually nobody holds any: that is
     # found out here without a step of Python for each.
-    if sum(map(getrefcount, rows)) > _LONELY * len(log):
-        for time in list(compress(log, map(_LONELY.__lt__, map(getrefcount, rows)))):
+    if sum(map(getrefcount, rows())) > _LONELY * len(times):
+        for time in list(compress(times, map(_LONELY.__lt__, map(getrefcount, rows())))):
             yield ("row", time), dict.__getitem__(log, time)
     # Nor does the collector track rows of nothing but numbers and strings.
-    if any(map(gc.is_tracked, rows)):
-        for time in list(compress(log, map(gc.is_tracked, rows))):
+    if any(map(gc.is_tracked, rows())):
+        for time in list(compress(times, map(gc.is_tracked, rows()))):
             yield from _parts_within(("row", time), dict.__getitem__(log, time))
 
 
