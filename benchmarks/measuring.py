@@ -141,8 +141,9 @@ def show(title: str, ratios: list[Ratio], *, as_json: bool) -> None:
         table.add_row(
             each.work,
             each.baseline,
-            f"{each.ratio:.2f}",
-            "" if each.low is None else f"{each.low:.2f} to {each.high:.2f}",
+            # A ratio of a thousandth is no zero.
+            f"{each.ratio:.2f}" if each.ratio >= 0.1 else f"{each.ratio:.2g}",
+            "" if each.low is None else f"{each.low:.2g} to {each.high:.2g}",
             "" if each.reach is None else f"≤ {each.reach:g}",
             "" if each.baseline_seconds is None else f"{each.baseline_seconds:.3f}",
         )

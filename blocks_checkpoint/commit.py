@@ -26,7 +26,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, cast
 
 from .errors import CheckpointError, LoadError, SaveError
 from .partial_file import NOT_SUPPORTED, PartialFile, sweep
@@ -55,7 +54,7 @@ def replacing(
     expected_bytes: int = 0,
     check: Callable[[str], object] | None = None,
     on_step: Callable[[str], object] | None = None,
-) -> Iterator[BinaryIO]:
+) -> Iterator[PartialFile]:
     """Write a file that appears under `path` when it is whole, and not before.
 
     The ``with`` block is given the partial file to write to. When it ends
@@ -80,8 +79,8 @@ def replacing(
 
     Yields
     ------
-    binary file
-        Readable, writable and seekable; its writes are complete or raise. The
+    PartialFile
+        A binary file. Readable, writable and seekable; its writes are complete or raise. The
         new file ends where it was written to last.
 
     Raises
@@ -102,7 +101,7 @@ def replacing(
             step("reserve")
             file.reserve(expected_bytes)
             step("write")
-            yield cast(BinaryIO, file)
+            yield file
             step("trim")
             file.trim()
             step("sync_file")

@@ -18,6 +18,7 @@ import os
 import re
 import stat
 import sys
+import time
 from typing import Any
 
 from .archive.crc import crc32
@@ -104,11 +105,14 @@ class PartialFile(io.FileIO):
     ----------
     path : str
         Where it is until then.
+    sync_seconds : float
+        How long was waited for the disk.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
         super().__init__(descriptor, "r+")
         self.path = path
+        self.sync_seconds = 0.0
         self._end = 0
 
     @classmethod
@@ -191,12 +195,9 @@ class PartialFile(io.FileIO):
 
     def sync(self) -> None:
         """Wait until the bytes are on the disk."""
-        if sys.platform == "darwin":
-            # There, fsync leaves them in the disk's own memory.
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(self.fileno(), fcntl.F_FULLFSYNC)
-                return
-        os.fsync(self.fileno())
+        begin = time.perf_counter()
+        _sync(self.fileno())
+        self.sync_seconds += time.perf_counter() - begin
 
     def rename(self, target: str) -> None:
         """Give the file its name."""
@@ -210,6 +211,15 @@ class PartialFile(io.FileIO):
             self.close()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
+
+
+def _sync(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        # There, fsync leaves them in the disk's own memory.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 def _allocate(descriptor: int, size: int) -> None:

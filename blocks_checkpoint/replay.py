@@ -24,13 +24,21 @@ from typing import Any
 import numpy as np
 
 from .checkpoint_file import open_checkpoint
+from .cost import SaveCost
 from .errors import CheckpointError, LoadError
 
 __all__ = ["Difference", "Replay", "replay"]
 
 #: Records that differ between any two runs.
 RECORDS_APART = frozenset(
-    ["saved_to", "loaded_from", "save_error", "signal_to_saved_seconds", "save_schedule"]
+    [
+        "saved_to",
+        "loaded_from",
+        "save_error",
+        "signal_to_saved_seconds",
+        "save_schedule",
+        *SaveCost().as_records(),
+    ]
 )
 
 

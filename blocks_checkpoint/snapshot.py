@@ -20,6 +20,7 @@ from .archive import ArchiveWriter
 from .arena import Arena, Copies
 from .array_rows import Beside, name_arrays, name_values
 from .contents import Contents
+from .cost import SaveCost
 from .engines import stored_value
 from .errors import CheckpointWarning, SaveError, UnpicklableError
 from .format import (
@@ -53,7 +54,9 @@ class Snapshot:
     arrays : list of (str, numpy.ndarray)
         Member name and values.
     manifest : dict
-        Without the cost of writing.
+        Without the cost.
+    cost : SaveCost
+        What was spent on it so far.
     failure : UnpicklableError or None
         Why the main loop is not part of it, if it should have been.
     copies : Copies or None
@@ -63,6 +66,7 @@ class Snapshot:
     pickles: dict[str, list[bytes]]
     arrays: list[tuple[str, np.ndarray[Any, Any]]]
     manifest: dict[str, Any]
+    cost: SaveCost = field(default_factory=SaveCost)
     failure: UnpicklableError | None = None
     copies: Copies | None = field(default=None, repr=False)
 
@@ -77,7 +81,7 @@ class Snapshot:
         """
         rows, arrays = name_values(named)
         manifest = _manifest(rows, {}, {}, None)
-        return cls({}, arrays, {**manifest, "cost": {}})
+        return cls({}, arrays, manifest)
 
     def copy_into(self, arena: Arena) -> None:
         """Copy the arrays, so that the originals may change."""
@@ -111,9 +115,11 @@ class Snapshot:
                 archive.add_bytes(member, content)
             for member, array in self.arrays:
                 archive.add_array(member, array)
+            self.cost.write = time.perf_counter() - start
+            self.cost.checksum = archive.checksum_seconds
             # The last member: a reader gets it and the directory behind it
             # with one read from the end of the file.
-            cost = {**self.manifest["cost"], "write": time.perf_counter() - start}
+            cost = self.cost.known_before_the_end()
             archive.add_bytes(MANIFEST, _to_json({**self.manifest, "cost": cost}))
 
 
@@ -168,14 +174,12 @@ def take_snapshot(
         pickled = pickle_contents(contents, settings, beside)
     else:
         pickled = pickle_without_main(contents, settings)
-    end = time.perf_counter()
     snapshot = _assemble(contents, pickled, settings, beside, without_main)
+    end = time.perf_counter()
+    snapshot.cost.pickle = end - start
     if arena is not None:
         snapshot.copy_into(arena)
-    snapshot.manifest["cost"] = {
-        "pickle": end - start,
-        "copy": time.perf_counter() - end,
-    }
+        snapshot.cost.copy = time.perf_counter() - end
     return snapshot
 
 
@@ -219,7 +223,7 @@ def _assemble(
     manifest["extensions"] = dict(contents.extensions)
     if failure is not None:
         manifest["main_loop_error"] = str(failure)
-    return Snapshot(members, arrays, manifest, failure)
+    return Snapshot(members, arrays, manifest, failure=failure)
 
 
 def _report_unstored(parameters: Sequence[Any], elsewhere: bool) -> None:

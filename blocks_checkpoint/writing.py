@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import BinaryIO, cast
 
 from .checkpoint_file import PathOrFile
 from .commit import replacing
@@ -17,11 +18,23 @@ from .snapshot import Snapshot
 __all__ = ["warn_of_main_module", "write_snapshot"]
 
 
-def write_snapshot(snapshot: Snapshot, file_: PathOrFile, **options: Any) -> None:
-    """Write a snapshot to a path (durably, all or nothing) or to an open file."""
+def write_snapshot(
+    snapshot: Snapshot, file_: PathOrFile, check: Callable[[str], object] | None = None
+) -> None:
+    """Write a snapshot to a path (durably, all or nothing) or to an open file.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        What writing took is added to its cost.
+    file_ : str, os.PathLike or binary file
+    check : callable, optional
+        See :func:`.replacing`.
+    """
     if isinstance(file_, (str, os.PathLike)):
-        with replacing(file_, expected_bytes=snapshot.nbytes, **options) as file:
-            snapshot.write(file)
+        with replacing(file_, expected_bytes=snapshot.nbytes, check=check) as file:
+            snapshot.write(cast(BinaryIO, file))
+        snapshot.cost.sync = file.sync_seconds
         return
     snapshot.write(file_)
     # What was in the file before and is longer would be read as the end of this.

@@ -71,7 +71,7 @@ def test_info_is_a_table_for_people(saved, monkeypatch):
     text = run("info", "run.zip").stdout
     text = "\n".join(line.rstrip() for line in text.splitlines())
     text = re.sub(r"(?<=run.zip \()[\d.]+ kB", "SIZE", text)
-    text = re.sub(r"^(saved {6}|versions {3}).*", r"\1...", text, flags=re.MULTILINE)
+    text = re.sub(r"^(saved {6}|versions {3}|cost {7}).*", r"\1...", text, flags=re.MULTILINE)
     assert text == (
         "file       run.zip (SIZE)\n"
         "status     2 epochs done, 90 iterations done\n"
@@ -79,6 +79,7 @@ def test_info_is_a_table_for_people(saved, monkeypatch):
         "versions   ...\n"
         "format     blocks_checkpoint 1\n"
         "main loop  present\n"
+        "cost       ...\n"
         "pickles    iteration_state, log, pkl (loading them runs code; this did not)\n"
         "\n"
         "Parameters    shape  type       size\n"

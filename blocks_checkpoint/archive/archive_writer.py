@@ -89,6 +89,11 @@ class ArchiveWriter:
         """Length in bytes of what was added so far."""
         return self._offset
 
+    @property
+    def checksum_seconds(self) -> float:
+        """What the sums of large members took, on a thread beside the writing."""
+        return self._summer.seconds
+
     def add_bytes(self, name: str, data: Any) -> Member:
         """Add a member of bytes.
 

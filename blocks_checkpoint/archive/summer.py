@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
-from typing import Any
+from typing import Any, Union
 
 from .crc import crc32
 
@@ -14,16 +15,25 @@ __all__ = ["Summer"]
 # So many chunks may wait to be summed; more would only hold their memory.
 _WAITING = 2
 
+#: A sum and the seconds it took, or why there is none.
+_Result = Union[tuple[int, float], BaseException]
+
 
 class Summer:
     """Sums chunks on a thread of its own.
 
     The thread begins with the first chunk and ends with the object.
+
+    Attributes
+    ----------
+    seconds : float
+        What the summing took so far.
     """
 
     def __init__(self) -> None:
+        self.seconds = 0.0
         self._chunks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._sums: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
+        self._sums: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._crc = 0
         self._waiting = 0
@@ -31,7 +41,8 @@ class Summer:
     def begin(self, chunk: Any) -> None:
         """Take the next chunk, which must not change before `finish` returns."""
         if self._thread is None and not self._start():
-            self._crc = crc32(chunk, self._crc)
+            self._crc, seconds = _sum(chunk, self._crc)
+            self.seconds += seconds
             return
         if self._waiting == _WAITING:
             self._wait()
@@ -50,7 +61,8 @@ class Summer:
         self._waiting -= 1
         if isinstance(result, BaseException):
             raise result
-        self._crc = result
+        self._crc, seconds = result
+        self.seconds += seconds
 
     def _start(self) -> bool:
         thread = threading.Thread(
@@ -66,7 +78,12 @@ class Summer:
         return True
 
 
-def _sum_all(chunks: queue.SimpleQueue[Any], sums: queue.SimpleQueue[int | BaseException]) -> None:
+def _sum(chunk: Any, start: int) -> tuple[int, float]:
+    begin = time.perf_counter()
+    return crc32(chunk, start), time.perf_counter() - begin
+
+
+def _sum_all(chunks: queue.SimpleQueue[Any], sums: queue.SimpleQueue[_Result]) -> None:
     crc = 0
     while True:
         job = chunks.get()
@@ -74,8 +91,8 @@ def _sum_all(chunks: queue.SimpleQueue[Any], sums: queue.SimpleQueue[int | BaseE
             return
         chunk, start = job
         try:
-            crc = crc32(chunk, crc if start is None else start)
-            sums.put(crc)
+            crc, seconds = _sum(chunk, crc if start is None else start)
+            sums.put((crc, seconds))
         except BaseException as error:
             sums.put(error)
         # The chunk may be all that keeps a large array alive.

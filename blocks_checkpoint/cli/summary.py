@@ -75,6 +75,8 @@ class Summary:
     versions : dict
         Of Python and the packages that wrote the file.
     parameters, others : list of ArrayLine
+    cost : dict of str to float
+        Seconds that the steps of the save took.
     pickles : list of str
         Names of the pickle members; loading them runs code.
     proof : dict or None
@@ -94,6 +96,7 @@ class Summary:
     versions: dict[str, Any]
     parameters: list[ArrayLine]
     others: list[ArrayLine]
+    cost: dict[str, float]
     pickles: list[str]
     proof: dict[str, Any] | None
 
@@ -131,9 +134,16 @@ def summarize(checkpoint: CheckpointFile) -> Summary:
         versions=dict(manifest.get("versions", {})),
         parameters=[line for line in lines if line.kind == "parameter"],
         others=[line for line in lines if line.kind != "parameter"],
+        cost=_cost(manifest.get("cost")),
         pickles=sorted(manifest.get("pickles", {})),
         proof=None if proof is None else asdict(proof),
     )
+
+
+def _cost(cost: Any) -> dict[str, float]:
+    # Nobody but this reads it, so nobody has looked at it.
+    pairs = cost.items() if isinstance(cost, dict) else ()
+    return {step: float(taken) for step, taken in pairs if type(taken) in (int, float)}
 
 
 def _file_bytes(path: str) -> int:

@@ -53,6 +53,9 @@ def _head_table(summary: Summary) -> Table:
     if summary.proof is not None:
         reason = one_line(summary.proof["reason"])
         add("proven", "loads in a fresh process" if summary.proof["loads"] else f"no: {reason}")
+    if any(summary.cost.values()):
+        steps = [f"{step} {seconds:.3g} s" for step, seconds in summary.cost.items() if seconds]
+        add("cost", ", ".join(steps))
     if summary.pickles:
         add("pickles", f"{', '.join(summary.pickles)} (loading them runs code; this did not)")
     return table

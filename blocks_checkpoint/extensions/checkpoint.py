@@ -7,11 +7,13 @@ import os
 import time
 import warnings
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from ..arena import Arena
 from ..background import BackgroundSaver
 from ..contents import Contents
+from ..cost import SaveCost
 from ..errors import CheckpointError, HeavyDataWarning, ReadAheadWarning, SaveError
 from ..main_module import script_of
 from ..pickling.log_cache import LogCache
@@ -121,6 +123,10 @@ class Checkpoint(SimpleExtension):
     at_least_every : float, optional
         With ``max_overhead``: seconds of training after which to save
         whatever it costs.
+    record_cost : bool
+        Write into the log what each save took, step by step, as soon as that
+        is known: ``save_stall_seconds`` is how long training waited for it.
+        The steps are those of :class:`~.SaveCost`.
     on_signal : signal.Signals, optional
         Save after the batch in which this signal comes, and train on.
     **triggers
@@ -140,6 +146,9 @@ class Checkpoint(SimpleExtension):
     have gone on from is not replaced by one from which it cannot: the rest
     then goes beside it, to ``NAME.without_main_loop.zip``.
     """
+
+    # Not in files of before it was an option.
+    record_cost = False
 
     def __init__(
         self,
@@ -163,6 +172,7 @@ class Checkpoint(SimpleExtension):
         every_n_seconds: float | None = None,
         max_overhead: float | None = None,
         at_least_every: float | None = None,
+        record_cost: bool = False,
         on_signal: Any = None,
         **triggers: Any,
     ) -> None:
@@ -190,6 +200,7 @@ class Checkpoint(SimpleExtension):
         self.use_cpickle = use_cpickle
         self.on_failure = on_failure
         self.verify = verify
+        self.record_cost = record_cost
         self._prover = Prover() if prove else None
         self.protocol = protocol
         self._destinations: dict[str | None, Destination] = {}
@@ -211,6 +222,9 @@ class Checkpoint(SimpleExtension):
         self._saved_on_interrupt: dict[str, int] = {}
         self._saved_at: tuple[str, int] | None = None
         self._failed: list[tuple[SaveRecord, Exception]] = []
+        self._costs: list[tuple[SaveRecord, SaveCost]] = []
+        self._cost: SaveCost | None = None
+        self._cost_before: SaveCost | None = None
         self._log_cache = LogCache()
         self.continued_from: str | None = None
 
@@ -220,6 +234,9 @@ class Checkpoint(SimpleExtension):
             "_saved_on_interrupt",
             "_saved_at",
             "_failed",
+            "_costs",
+            "_cost",
+            "_cost_before",
             "_log_cache",
             "continued_from",
         )
@@ -233,6 +250,7 @@ class Checkpoint(SimpleExtension):
         """Save if a condition, the clock or a signal says so."""
         event = str(callback_name)
         self._report_failed()
+        self._record_costs()
         if self._prover is not None:
             self._prover.report()
         self._signals.begin(self.main_loop)
@@ -258,6 +276,7 @@ class Checkpoint(SimpleExtension):
             if self._background is not None:
                 self._background.wait()
                 self._report_failed()
+                self._record_costs()
         except BaseException:
             # The main loop ends with this error, whatever was to come.
             has_more = False
@@ -304,6 +323,7 @@ class Checkpoint(SimpleExtension):
             or any(_has_found_end(each) for each in all_extensions(self.main_loop))
         ):
             return
+        begin = time.perf_counter()
         if self._background is not None and not self._background.is_ready():
             logger.info("a save is being written; the one at %s is skipped", iterations_done)
             return
@@ -315,6 +335,9 @@ class Checkpoint(SimpleExtension):
         finally:
             if self._schedule is not None:
                 self._schedule.end(time.monotonic())
+            if self._cost is not None:
+                self._cost.stall, self._cost = time.perf_counter() - begin, None
+        self._record_costs()
 
     def _save(self, event: str, path: str | None, signalled: float | None) -> None:
         log = self.main_loop.log
@@ -371,10 +394,11 @@ class Checkpoint(SimpleExtension):
             verify=self.verify,
             warn_of_main=warn_of_main,
             before_partial=record.set_path,
-            further_manifest=target.manifest,
+            further_manifest={**target.manifest, **self._cost_of_save_before()},
             arena=None if self._background is None else self._arena,
             log_cache=self._log_cache,
         )
+        self._cost = prepared.snapshot.cost
         protected = [
             each.loaded_from
             for each in all_extensions(self.main_loop)
@@ -383,22 +407,36 @@ class Checkpoint(SimpleExtension):
         if self.continued_from is not None:
             protected.append(self.continued_from)
         if self._background is None:
-            _finish(prepared, target, protected)
-            self._start_proof(prepared.path)
+            self._finish(prepared, target, protected, record)
             if signalled is not None:
                 record.row["signal_to_saved_seconds"] = seconds_since(signalled)
             return
 
         def job() -> None:
             try:
-                _finish(prepared, target, protected)
-                self._start_proof(prepared.path)
+                self._finish(prepared, target, protected, record)
             except Exception as error:
                 logger.error("%s is not saved: %s", target.path, error)
                 self._failed.append((record, error))
 
         if not self._background.submit(job, record.forget):
             record.forget()
+
+    def _finish(
+        self, prepared: PreparedSave, target: Target, protected: list[str], record: SaveRecord
+    ) -> None:
+        """Commit, and tidy up; on any thread."""
+        try:
+            prepared.commit()
+        except SaveError:
+            if prepared.failure is not None and os.path.exists(prepared.path):
+                target.done(saved_to=prepared.path, protected=protected)
+            raise
+        target.done(protected=protected, is_verified=prepared.verify)
+        self._cost_before = prepared.snapshot.cost
+        if self.record_cost:
+            self._costs.append((record, prepared.snapshot.cost))
+        self._start_proof(prepared.path)
 
     def _warn_of_weight(self, contents: Contents) -> None:
         if contents.main is None:
@@ -426,6 +464,18 @@ class Checkpoint(SimpleExtension):
             script = script_of("__main__") or {}
             self._prover.start(path, main=script.get("script"))
 
+    def _cost_of_save_before(self) -> dict[str, Any]:
+        # A manifest cannot say how long the disk will take for the file that it
+        # is in.
+        before = self._cost_before
+        return {} if before is None else {"cost_of_save_before": asdict(before)}
+
+    def _record_costs(self) -> None:
+        """Write into the log what the saves took that are done."""
+        while self._costs:
+            record, cost = self._costs.pop(0)
+            record.row.update(cost.as_records())
+
     def _report_failed(self) -> None:
         """Hear of what went wrong in the background."""
         while self._failed:
@@ -443,17 +493,6 @@ class Checkpoint(SimpleExtension):
             raise ValueError(f"Checkpoint: a condition brings one path, not {paths!r}")
         path = paths[0] if paths else self.path
         return None if path is None else os.fspath(path)
-
-
-def _finish(prepared: PreparedSave, target: Target, protected: list[str]) -> None:
-    """Commit, and tidy up; on any thread."""
-    try:
-        prepared.commit()
-    except SaveError:
-        if prepared.failure is not None and os.path.exists(prepared.path):
-            target.done(saved_to=prepared.path, protected=protected)
-        raise
-    target.done(protected=protected, is_verified=prepared.verify)
 
 
 def _schedule_of(
