@@ -84,15 +84,14 @@ class Engine:
 
     def ancestors(self, outputs: Iterable[Any]) -> list[Any]:
         """Every variable that ``outputs`` are computed from, them included."""
-        return list(_graph_module(self.name).ancestors(list(outputs)))
+        return list(_graph_module(self.name, "traversal").ancestors(list(outputs)))
 
     def clone_replace(self, outputs: list[Any], replacements: dict[Any, Any]) -> list[Any]:
         """Copy a graph, with some of its variables replaced."""
         if self.name == "theano":
             # Theano calls it clone; ``share_inputs`` keeps shared variables.
             return list(self.module.clone(outputs, replacements, share_inputs=True))
-        replace = importlib.import_module(f"{self.name}.graph.replace")
-        return list(replace.clone_replace(outputs, replacements))
+        return list(_graph_module(self.name, "replace").clone_replace(outputs, replacements))
 
     def random_stream(self, seed: int) -> Any:
         """Make the engine's stream of symbolic random variables."""
@@ -106,13 +105,13 @@ class Engine:
             return utils.RandomStream(seed)
 
 
-def _graph_module(name: str) -> ModuleType:
+def _graph_module(name: str, part: str) -> ModuleType:
     if name == "theano":
         return importlib.import_module("theano.gof.graph")
     try:
-        return importlib.import_module(f"{name}.graph.traversal")
+        return importlib.import_module(f"{name}.graph.{part}")
     except ImportError:
-        # Aesara, and PyTensor before 2.31, keep the traversals in ``basic``.
+        # Aesara, and older releases of PyTensor, keep all of it in ``basic``.
         return importlib.import_module(f"{name}.graph.basic")
 
 
