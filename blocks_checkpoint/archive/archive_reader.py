@@ -6,6 +6,7 @@ import mmap
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -18,10 +19,10 @@ from .array_destination import Destination, Part, order_of
 from .byte_source import ByteSource, Source
 from .crc import crc32
 from .directory import read_directory
-from .member_bytes import MemberBytes, fault_of_expansion
+from .member_bytes import MemberBytes, fault_of_expansion, own_headers
 from .npy import ArrayHeader
 from .parallel import for_each
-from .zip_structures import STORED, Member, local_header
+from .zip_structures import Member
 
 __all__ = ["ArchiveReader"]
 
@@ -243,11 +244,10 @@ class ArchiveReader:
             return arrays
         for batch in _neighbours(members):
             base = batch[0].header_offset
-            raw = self._source.read_at(base, _own_end(batch[-1]) - base, batch[0].name)
+            raw = self._source.read_at(base, _end(batch[-1]) - base, batch[0].name)
             view = memoryview(raw)
-            for member in batch:
+            for member, header in zip(batch, own_headers(batch)):
                 name, header_offset, _, size, _, crc, _ = member
-                header = local_header(name.encode(), STORED, crc, size, size, header_offset)
                 if not raw.startswith(header, header_offset - base):
                     self._bytes.damaged_header(member)
                 start = header_offset + len(header) - base
@@ -260,13 +260,12 @@ class ArchiveReader:
     def _array_in(self, member: Member, raw: bytes, start: int) -> np.ndarray[Any, Any]:
         """Return a copy of the array whose sound bytes begin at `start` in `raw`."""
         size = member.size
-        try:
-            if size >= npy.GLANCE and npy.is_known(glance := raw[start : start + npy.GLANCE]):
-                found = npy.check_member(glance, size)
-            else:
+        found = npy.known_member(raw[start : start + npy.GLANCE], size)
+        if found is None:
+            try:
                 found = npy.check_member(raw[start : start + size], size)
-        except npy.NpyError as error:
-            self._bytes.hostile(member, f"it is not an array that can be read: {error}")
+            except npy.NpyError as error:
+                self._bytes.hostile(member, f"it is not an array that can be read: {error}")
         dtype, shape, fortran_order, length = found
         order: Any = "F" if fortran_order else "C"
         if length == size:
@@ -330,7 +329,8 @@ def _is_small(member: Member) -> bool:
     return member.size <= _SMALL and not member.compression
 
 
-def _own_end(member: Member) -> int:
+def _end(member: Member) -> int:
+    """Return where a member of an archive of ours ends."""
     assert member.data_offset is not None
     return member.data_offset + member.stored_size
 
@@ -338,13 +338,15 @@ def _own_end(member: Member) -> int:
 def _neighbours(members: list[Member]) -> Iterator[list[Member]]:
     """Yield runs of members that lie one after another in the file, of bounded length."""
     batch: list[Member] = []
-    for member in sorted(members, key=lambda member: member.header_offset):
-        if batch and (
-            member.header_offset != _own_end(batch[-1])
-            or _own_end(member) - batch[0].header_offset > _BATCH
-        ):
-            yield batch
+    end = limit = 0
+    for member in sorted(members, key=attrgetter("header_offset")):
+        header_offset, own_end = member.header_offset, _end(member)
+        if header_offset != end or own_end > limit:
+            if batch:
+                yield batch
             batch = []
+            limit = header_offset + _BATCH
         batch.append(member)
+        end = own_end
     if batch:
         yield batch

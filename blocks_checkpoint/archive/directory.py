@@ -9,11 +9,13 @@ file and that directory is read.
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import itemgetter
 from typing import NamedTuple, NoReturn
 
 from ..errors import DamagedCheckpoint, HostileCheckpoint, UnsupportedFormat
 from . import zip_structures as zs
 from .byte_source import ByteSource
+from .columns import plain_members
 from .crc import crc32
 from .directory_end import DirectoryEnd, find_end
 from .member_names import fault_of_name, folded, is_plain
@@ -121,8 +123,14 @@ class _Parser:
     def parse(self) -> Directory:
         data, directory = self._data, self._directory
         is_ours = directory.is_ours
-        # Ten thousand members are nothing unusual: looks are kept short here,
-        # and whatever is not plain goes through functions.
+        if is_ours:
+            # Ten thousand members are nothing unusual. Where there is any doubt
+            # about them, they are looked at one by one.
+            plain = plain_members(data, self._end.entries, self._end.offset)
+            if plain is not None:
+                directory.members.update(zip(map(itemgetter(0), plain), plain))
+                return directory
+        # Looks are kept short here, and whatever is not plain goes through functions.
         unpack, header_size = zs.CENTRAL.unpack_from, zs.CENTRAL.size
         local_length, new = zs.local_length, tuple.__new__
         members = directory.members

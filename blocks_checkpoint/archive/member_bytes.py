@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from ..errors import DamagedCheckpoint, HostileCheckpoint
 from . import zip_structures as zs
 from .byte_source import ByteSource
+from .columns import local_headers
 from .crc import crc32
 from .directory import Directory
 from .zip_structures import Member
 
-__all__ = ["MemberBytes", "fault_of_expansion"]
+__all__ = ["MemberBytes", "fault_of_expansion", "own_headers"]
 
 _CHUNK = 1 << 20
 # What compression is believed to have made of a member that is no array: up to
@@ -34,6 +35,27 @@ def fault_of_expansion(size: int, stored_size: int) -> str | None:
         f"{stored_size} bytes claim to hold {size} bytes compressed; if you trust the file, "
         "unpack it and pack it again with 'zip -0'"
     )
+
+
+def own_header(member: Member) -> bytes:
+    """Return the local header that a member of an archive of ours must have."""
+    return zs.local_header(
+        member.name.encode("utf-8"),
+        zs.DEFLATED if member.compression else zs.STORED,
+        member.crc32,
+        member.size,
+        member.stored_size,
+        member.header_offset,
+    )
+
+
+def own_headers(members: Sequence[Member]) -> list[bytes]:
+    """Return as `own_header` does, for stored members below 4 GiB."""
+    names, header_offsets, _, sizes, _, crcs, _ = zip(*members)
+    raw_names = [name.encode() for name in names]
+    if not all(raw.endswith(b".npy") and raw.isascii() for raw in raw_names):
+        return [own_header(member) for member in members]
+    return local_headers(raw_names, crcs, sizes, header_offsets)
 
 
 class MemberBytes:
@@ -128,25 +150,14 @@ class MemberBytes:
 
     # Where a member's data begin
 
-    def own_header(self, member: Member) -> bytes:
-        """Return the local header that a member of an archive of ours must have."""
-        return zs.local_header(
-            member.name.encode("utf-8"),
-            zs.DEFLATED if member.compression else zs.STORED,
-            member.crc32,
-            member.size,
-            member.stored_size,
-            member.header_offset,
-        )
-
     def damaged_header(self, member: Member) -> NoReturn:
-        """Raise that a local header is not `own_header`."""
+        """Raise that a local header is not the one that follows from the directory."""
         self.damaged(member, "its local header is not what the directory says: it is damaged")
 
     def data_offset(self, member: Member) -> int:
         """Check the local header of a member and return where its data begin."""
         if self.directory.is_ours:
-            expected = self.own_header(member)
+            expected = own_header(member)
             found = self.source.read_at(member.header_offset, len(expected), member.name)
             if found != expected:
                 self.damaged_header(member)

@@ -8,9 +8,11 @@ another system. Two names that a file system could take for one count as one.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
+from collections.abc import Sequence
 
-__all__ = ["MAX_NAME_BYTES", "fault_of_name", "folded", "is_plain"]
+__all__ = ["MAX_NAME_BYTES", "all_plain", "fault_of_name", "folded", "is_plain"]
 
 #: Longest name in bytes of UTF-8: its length is stored in 16 bits.
 MAX_NAME_BYTES = 65535
@@ -18,12 +20,26 @@ MAX_NAME_BYTES = 65535
 # Most names are seen to be harmless by this one look.
 _PLAIN = re.compile(r"\w[\w.\-]*(?:/\w[\w.\-]*)*", re.ASCII).fullmatch
 _PLAIN_LENGTH = 1000
+# The same look at many names, one to a line.
+_PLAIN_LETTERS = f"{string.ascii_letters}{string.digits}_.-/\n".encode()
+_BEGINNINGS_NOT_PLAIN = [first + second for first in "/\n" for second in "./-\n"]
 _DRIVE = re.compile(r"[A-Za-z]:").match
 
 
 def is_plain(name: str) -> bool:
     """Say whether a short look finds `name` to be without fault."""
     return len(name) <= _PLAIN_LENGTH and _PLAIN(name) is not None
+
+
+def all_plain(names: Sequence[str]) -> bool:
+    """Say whether `is_plain` holds for every one of `names`, none of which has a line break."""
+    text = "\n".join(["", *names, ""])
+    return (
+        text.isascii()
+        and not text.encode("ascii").translate(None, _PLAIN_LETTERS)
+        and not any(pair in text for pair in _BEGINNINGS_NOT_PLAIN)
+        and max(map(len, names), default=0) <= _PLAIN_LENGTH
+    )
 
 
 def fault_of_name(name: str) -> str | None:

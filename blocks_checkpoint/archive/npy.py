@@ -23,7 +23,7 @@ __all__ = [
     "check_member",
     "header_bytes",
     "header_length",
-    "is_known",
+    "known_member",
     "parse_header",
 ]
 
@@ -146,9 +146,17 @@ def header_length(start: bytes) -> int:
     return length
 
 
-def is_known(glance: bytes) -> bool:
-    """Say whether a member that begins so was seen before: then `glance` has its header."""
-    return glance in _seen
+def known_member(
+    glance: bytes, size: int
+) -> tuple[np.dtype[Any], tuple[int, ...], bool, int] | None:
+    """Return as `check_member` does if a header like this was seen, and None otherwise.
+
+    `glance` may be more than the member, and then has no header of its length.
+    """
+    found = _seen.get(glance)
+    if found is None or found[3] + GLANCE != size:
+        return None
+    return found[0], found[1], found[2], GLANCE
 
 
 def check_member(start: bytes, size: int) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:

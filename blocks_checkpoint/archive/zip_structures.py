@@ -33,6 +33,7 @@ __all__ = [
     "LOCATOR",
     "MARK_LENGTH",
     "MAX_DIRECTORY_BYTES",
+    "PADDINGS",
     "STORED",
     "Member",
     "central_entry",
@@ -135,9 +136,9 @@ def _padding(gap: int) -> bytes:
     return field + bytes(gap - _ALIGNMENT_FIELD_MINIMUM)
 
 
-# By where, modulo 64, the local header would end without.
-_PADDINGS = [_padding(-end % ALIGNMENT) for end in range(ALIGNMENT)]
-_PADDING_LENGTHS = [len(padding) for padding in _PADDINGS]
+#: Fields that fill a local header up, by where, modulo 64, it would end without.
+PADDINGS = [_padding(-end % ALIGNMENT) for end in range(ALIGNMENT)]
+_PADDING_LENGTHS = [len(padding) for padding in PADDINGS]
 _ZIP64_LOCAL = struct.Struct("<2H2Q")
 
 
@@ -164,7 +165,7 @@ def local_header(
         shown_size = shown_stored = LIMIT32
     length = len(raw_name)
     if method == STORED and raw_name.endswith(b".npy"):
-        extra += _PADDINGS[(offset + LOCAL.size + length + len(extra)) % ALIGNMENT]
+        extra += PADDINGS[(offset + LOCAL.size + length + len(extra)) % ALIGNMENT]
     fixed = LOCAL.pack(
         LOCAL_SIGNATURE,
         needed,

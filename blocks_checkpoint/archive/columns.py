@@ -1,0 +1,181 @@
+"""The records of many plain members at once, as columns.
+
+An archive may have ten thousand members, and a look at each of them in Python
+would take longer than moving their bytes. A member is *plain* if it is stored,
+has a name in ASCII, and needs no number beyond 32 bits: nearly all are. What is
+said of a record here comes from `zip_structures`, which makes and judges them
+one by one; whoever meets a member that is not plain goes there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from . import zip_structures as zs
+from .member_names import all_plain
+from .zip_structures import Member
+
+__all__ = ["central_entries", "local_headers", "places", "plain_members"]
+
+Column = np.ndarray[Any, Any]
+
+# Records of a plain member without its name, and the fields in which two of
+# them differ.
+_LOCAL = zs.local_header(b"", zs.STORED, 0, 0, 0, 0)
+_CENTRAL = zs.central_entry(b"", zs.STORED, 0, 0, 0, 0)
+_LOCAL_FIELDS = np.dtype(
+    {
+        "names": ["crc", "stored", "size", "name_length", "extra_length"],
+        "formats": ["<u4", "<u4", "<u4", "<u2", "<u2"],
+        "offsets": [14, 18, 22, 26, 28],
+        "itemsize": zs.LOCAL.size,
+    }
+)
+_CENTRAL_FIELDS = np.dtype(
+    {
+        "names": ["crc", "stored", "size", "name_length", "offset"],
+        "formats": ["<u4", "<u4", "<u4", "<u2", "<u4"],
+        "offsets": [16, 20, 24, 28, 42],
+        "itemsize": zs.CENTRAL.size,
+    }
+)
+_PADDING_LENGTHS = np.array([len(padding) for padding in zs.PADDINGS])
+_NPY = np.frombuffer(b".npy", "<u4")[0]
+
+_new_member = functools.partial(tuple.__new__, Member)
+
+
+def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member] | None:
+    """Return the members that the directory of an archive of ours lists.
+
+    Parameters
+    ----------
+    data : bytes
+        The directory.
+    count : int
+        How many members it is said to list.
+    directory_offset : int
+        Where it begins in the file.
+
+    Returns
+    -------
+    list of Member or None
+        None if they are not all plain and without fault; then they have to be
+        looked at one by one.
+    """
+    # A signature within an entry makes a piece too many.
+    pieces = data.split(zs.CENTRAL_SIGNATURE)
+    if len(pieces) != count + 1 or pieces[0] or not count:
+        return None
+    begin = zs.CENTRAL.size - len(zs.CENTRAL_SIGNATURE)
+    raw_names = b"\n".join([piece[begin:] for piece in pieces[1:]])
+    if not raw_names.isascii():
+        return None
+    lines = raw_names.decode("ascii")
+    names = lines.split("\n")
+    if len(names) != count or not all_plain(names) or len(set(lines.lower().split("\n"))) != count:
+        return None
+    lengths = np.fromiter(map(len, names), np.int64, count)
+    ends = np.cumsum(lengths + zs.CENTRAL.size)
+    if ends[-1] != len(data):
+        return None
+    octets = np.frombuffer(data, np.uint8)
+    windows = np.lib.stride_tricks.as_strided(
+        octets, (len(data) - zs.CENTRAL.size + 1, zs.CENTRAL.size), (1, 1), writeable=False
+    )
+    fixed = windows[ends - lengths - zs.CENTRAL.size]
+    fields = fixed.view(_CENTRAL_FIELDS)[:, 0]
+    crcs, sizes, stored, named, offsets = (
+        fields[name].astype(np.int64) for name in ("crc", "size", "stored", "name_length", "offset")
+    )
+    for name in _CENTRAL_FIELDS.names or ():
+        fields[name] = 0
+    if fixed.tobytes() != _CENTRAL * count or (named != lengths).any() or (sizes != stored).any():
+        return None
+    if max(sizes.max(), offsets.max()) >= zs.LIMIT32:
+        return None
+    # A shorter name than this has bytes of its entry before it, and no array
+    # is called ``.npy``.
+    last = octets[ends[:, None] + np.arange(-4, 0)].view("<u4")[:, 0]
+    headers = _local_lengths(lengths, offsets, (last == _NPY) & (lengths > 4))
+    data_offsets = offsets + headers
+    member_ends = data_offsets + sizes
+    if offsets[0] or (offsets[1:] != member_ends[:-1]).any() or member_ends[-1] != directory_offset:
+        return None
+    columns = [column.tolist() for column in (offsets, data_offsets, sizes, sizes, crcs)]
+    return list(map(_new_member, zip(names, *columns, repeat(None))))
+
+
+def places(
+    begin: int, name_lengths: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[int], list[int], int]:
+    """Lay plain arrays one behind the other.
+
+    Parameters
+    ----------
+    begin : int
+        Where the first header is in the file.
+    name_lengths, sizes : sequence of int
+
+    Returns
+    -------
+    header_offsets, data_offsets : list of int
+    end : int
+    """
+    total = np.array(sizes)
+    # Data are aligned: where they end depends on their length alone.
+    before = np.concatenate(([begin], total[:-1]))
+    headers = _local_lengths(np.array(name_lengths), before, True)
+    data_offsets = begin + np.cumsum(headers + total) - total
+    header_offsets = data_offsets - headers
+    return header_offsets.tolist(), data_offsets.tolist(), int(data_offsets[-1] + total[-1])
+
+
+def local_headers(
+    raw_names: Sequence[bytes], crcs: Sequence[int], sizes: Sequence[int], offsets: Sequence[int]
+) -> list[bytes]:
+    """Return the local headers of plain arrays at `offsets` in the file."""
+    lengths = np.fromiter(map(len, raw_names), np.int64, len(raw_names))
+    paddings = (np.array(offsets) + zs.LOCAL.size + lengths) % zs.ALIGNMENT
+    records = bytearray(_LOCAL * len(raw_names))
+    fields = np.frombuffer(records, _LOCAL_FIELDS)
+    fields["crc"] = crcs
+    fields["stored"] = fields["size"] = sizes
+    fields["name_length"] = lengths
+    fields["extra_length"] = _PADDING_LENGTHS[paddings]
+    fixed = bytes(records)
+    return [
+        fixed[start : start + zs.LOCAL.size] + raw_name + zs.PADDINGS[padding]
+        for start, raw_name, padding in zip(
+            range(0, len(fixed), zs.LOCAL.size), raw_names, paddings.tolist()
+        )
+    ]
+
+
+def central_entries(
+    raw_names: Sequence[bytes], crcs: Sequence[int], sizes: Sequence[int], offsets: Sequence[int]
+) -> list[bytes]:
+    """Return the directory entries of plain members."""
+    records = bytearray(_CENTRAL * len(raw_names))
+    fields = np.frombuffer(records, _CENTRAL_FIELDS)
+    fields["crc"] = crcs
+    fields["stored"] = fields["size"] = sizes
+    fields["name_length"] = [len(raw_name) for raw_name in raw_names]
+    fields["offset"] = offsets
+    fixed = bytes(records)
+    return [
+        fixed[start : start + zs.CENTRAL.size] + raw_name
+        for start, raw_name in zip(range(0, len(fixed), zs.CENTRAL.size), raw_names)
+    ]
+
+
+def _local_lengths(name_lengths: Column, offsets: Column, are_arrays: Any) -> Column:
+    """Return as `zip_structures.local_length` does."""
+    lengths = zs.LOCAL.size + name_lengths
+    lengths += np.where(are_arrays, _PADDING_LENGTHS[(offsets + lengths) % zs.ALIGNMENT], 0)
+    return lengths
