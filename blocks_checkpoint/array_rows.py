@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,7 @@ def name_arrays(
     rows, arrays = [], []
     seen: set[int] = set()
     for (stored, _), each, member in zip(owned, names, members):
-        row = _row(stored, member, each.name, each.parameter_name, each.kind)
+        row = _row_of_stored(stored, member, each.name, each.parameter_name, each.kind)
         if stored.number in seen:
             # Two variables of one array: each has a member to be read by, and
             # the number belongs to the first.
@@ -87,7 +88,7 @@ def name_arrays(
         arrays.append((member, stored.array))
     for stored, member in zip(anonymous, free):
         name = member[: -len(".npy")]
-        rows.append(_row(stored, member, name, name, "array"))
+        rows.append(_row_of_stored(stored, member, name, name, "array"))
         arrays.append((member, stored.array))
     return rows, arrays
 
@@ -106,26 +107,15 @@ def name_values(
     members = member_names(names)
     rows, arrays = [], []
     for number, (name, member, (parameter_name, array)) in enumerate(zip(names, members, named)):
-        stored = StoredArray(number, array)
-        rows.append(_row(stored, member, name, parameter_name, "parameter"))
+        rows.append(_row(array, number, member, name, parameter_name, "parameter"))
         arrays.append((member, array))
     return rows, arrays
 
 
-def _row(
+def _row_of_stored(
     stored: StoredArray, member: str, name: str, parameter_name: str, kind: str
 ) -> dict[str, Any]:
-    array = stored.array
-    row = {
-        "name": name,
-        "parameter_name": parameter_name,
-        "member": member,
-        "dtype": _dtype_name(array.dtype),
-        "shape": list(array.shape),
-        "order": "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C",
-        "kind": kind,
-        "id": stored.number,
-    }
+    row = _row(stored.array, stored.number, member, name, parameter_name, kind)
     if stored.view is not None:
         row["view_of"] = stored.view.of
     if not stored.writeable:
@@ -133,6 +123,28 @@ def _row(
     return row
 
 
+def _row(
+    array: np.ndarray[Any, Any],
+    number: int,
+    member: str,
+    name: str,
+    parameter_name: str,
+    kind: str,
+) -> dict[str, Any]:
+    flags = array.flags
+    return {
+        "name": name,
+        "parameter_name": parameter_name,
+        "member": member,
+        "dtype": _dtype_name(array.dtype),
+        "shape": list(array.shape),
+        "order": "F" if flags.f_contiguous and not flags.c_contiguous else "C",
+        "kind": kind,
+        "id": number,
+    }
+
+
+@functools.lru_cache(maxsize=256)
 def _dtype_name(dtype: np.dtype[Any]) -> str:
     # Types that numpy does not bring itself (bfloat16) call themselves void.
     if dtype.isbuiltin == 2:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from types import ModuleType, TracebackType
 from typing import Any, BinaryIO, Union
@@ -84,7 +85,10 @@ class ArrayMapping(Mapping[str, "np.ndarray[Any, Any]"]):
     def __init__(self, checkpoint: CheckpointFile, rows: Iterable[Mapping[str, Any]]) -> None:
         self._checkpoint = checkpoint
         self._rows = {row["name"]: row for row in rows}
-        self._by_parameter_name = {row["parameter_name"]: row for row in self._rows.values()}
+
+    @cached_property
+    def _by_parameter_name(self) -> dict[str, Mapping[str, Any]]:
+        return {row["parameter_name"]: row for row in self._rows.values()}
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         row = self._rows.get(name) or self._by_parameter_name.get(name)
@@ -114,8 +118,6 @@ class CheckpointFile:
         Where it is.
     manifest : dict
         What the file says of itself.
-    parameters, arrays : ArrayMapping
-        The model's parameters; every array, the parameters among them.
     """
 
     def __init__(self, source: PathOrFile, *, mmap: bool = False) -> None:
@@ -136,9 +138,16 @@ class CheckpointFile:
         except BaseException:
             self.archive.close()
             raise
-        rows = self.manifest["arrays"]
-        self.arrays = ArrayMapping(self, rows)
-        self.parameters = ArrayMapping(self, (r for r in rows if r["kind"] == "parameter"))
+
+    @cached_property
+    def arrays(self) -> ArrayMapping:
+        """Every array, the parameters among them."""
+        return ArrayMapping(self, self.manifest["arrays"])
+
+    @cached_property
+    def parameters(self) -> ArrayMapping:
+        """The model's parameters."""
+        return ArrayMapping(self, (r for r in self.manifest["arrays"] if r["kind"] == "parameter"))
 
     @property
     def status(self) -> dict[str, Any]:
@@ -327,7 +336,7 @@ def as_described(
     array: np.ndarray[Any, Any], row: Mapping[str, Any], path: str | None
 ) -> np.ndarray[Any, Any]:
     """Check an array against its row, and give it a dtype that NPY cannot name."""
-    if list(array.shape) != row["shape"]:
+    if [*array.shape] != row["shape"]:
         raise LoadError(
             f"the manifest says the shape is {row['shape']}, the member has {list(array.shape)}",
             path=path,

@@ -13,6 +13,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from .archive.member_names import folded
 from .format import RESERVED
@@ -22,8 +23,8 @@ __all__ = ["anonymous_member_names", "member_names"]
 #: Folder of the arrays that no variable owns.
 ANONYMOUS_FOLDER = "arrays"
 
-# Most names are, and there may be ten thousand.
 _is_harmless = re.compile(r"[A-Za-z0-9_\-]+").fullmatch
+_are_simple_letters = re.compile(r"[A-Za-z0-9_\-/]+").fullmatch
 _FORBIDDEN = frozenset('<>:"|?*\\')
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$"]
@@ -59,6 +60,8 @@ def member_names(names: Sequence[str], *, reserved: Iterable[str] = RESERVED) ->
     ['mlp/W.npy', 'MLP/w_1.npy', '%2E%2E/x.npy', 'log_1.npy']
     """
     taken = _Taken(reserved)
+    if _are_simple(names) and taken.claim_simple(names):
+        return [f"{name}.npy" for name in names]
     safe = [_safe(name) for name in names]
     chosen: dict[int, str] = {}
     # Names that need no change have the first claim, and a number the last.
@@ -119,6 +122,28 @@ class _Taken:
             self._add(file)
         return free
 
+    def claim_simple(self, names: Sequence[str]) -> bool:
+        """Take all of `names` (see `_are_simple`), if every one is free as it is."""
+        keys = set("\n".join(names).lower().split("\n"))
+        files = {f"{key}.npy" for key in keys}
+        # They have no dots. So none is called as the file of another, and no
+        # folder of one is: only those that were there may be in the way.
+        folders = set(chain.from_iterable(map(_parents, {f"{_folder(key)}/" for key in keys})))
+        free = (
+            len(keys) == len(names)
+            and self._files.isdisjoint(keys)
+            and self._files.isdisjoint(files)
+            and self._files.isdisjoint(folders)
+            and self._listed.isdisjoint(keys)
+            and self._listed.isdisjoint(files)
+            and self._folders.isdisjoint(files)
+        )
+        if free:
+            self._files |= files
+            self._listed |= keys
+            self._folders |= folders
+        return free
+
     def blocks_folder(self, name: str) -> bool:
         """Tell whether a file stands where ``name`` has a folder."""
         return not self._files.isdisjoint(_parents(folded(name)))
@@ -127,6 +152,10 @@ class _Taken:
         self._files.add(file)
         self._listed.add(file[: -len(".npy")] if file.endswith(".npy") else file)
         self._folders.update(_parents(file))
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]
 
 
 def _parents(key: str) -> list[str]:
@@ -139,6 +168,21 @@ def _with_number(name: str, number: int, in_folder: bool) -> str:
         return f"{name}_{number}"
     head, _, rest = name.partition("/")
     return f"{head}_{number}/{rest}"
+
+
+def _are_simple(names: Sequence[str]) -> bool:
+    """Say whether a short look finds nothing to change in any of `names`.
+
+    Most names are of this kind, and there may be ten thousand.
+    """
+    text = "/".join(names)
+    components = set(text.lower().split("/"))
+    return (
+        _are_simple_letters(text) is not None
+        and "" not in components
+        and _DEVICES.isdisjoint(components)
+        and max(map(len, names)) <= _COMPONENT_BYTES
+    )
 
 
 def _safe(name: str) -> str:

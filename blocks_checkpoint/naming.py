@@ -75,8 +75,10 @@ def numbered(names: Sequence[str]) -> list[str]:
     >>> numbered(["W", "W", "W_1"])
     ['W_0', 'W_2', 'W_1']
     """
-    counts = Counter(names)
     taken = set(names)
+    if len(taken) == len(names):
+        return list(names)
+    counts = Counter(names)
     following: dict[str, int] = {}
     result = []
     for name in names:

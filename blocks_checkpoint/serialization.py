@@ -284,9 +284,9 @@ def save_parameters(
     """
     pairs = list(values.items()) if isinstance(values, Mapping) else list(values)
     named = [_named_value(pair) for pair in pairs]
-    counts = Counter(name for name, _ in named)
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    if twice:
+    if len(dict(named)) < len(named):
+        counts = Counter(name for name, _ in named)
+        twice = sorted(name for name, count in counts.items() if count > 1)
         raise NameConflict(
             f"several arrays are called {', '.join(map(repr, twice))}. Give each a name of its "
             "own, or let dump(None, file, parameters=[...]) number them"
@@ -295,10 +295,13 @@ def save_parameters(
 
 
 def _named_value(pair: Any) -> tuple[str, np.ndarray[Any, Any]]:
-    if is_shared(pair):
+    # There may be ten thousand, and looking for shared variables takes time.
+    if not isinstance(pair, tuple) and is_shared(pair):
         return str(pair.name), np.asarray(pair.get_value(borrow=True))
     name, value = pair
-    return str(name), np.asarray(value.get_value(borrow=True) if is_shared(value) else value)
+    if not isinstance(value, np.ndarray) and is_shared(value):
+        value = value.get_value(borrow=True)
+    return str(name), np.asarray(value)
 
 
 def load_log(file_: PathOrFile, *, allow: Iterable[Any] = ()) -> Any:

@@ -113,8 +113,7 @@ class Snapshot:
         with ArchiveWriter(file) as archive:
             for member, content in self.pickles.items():
                 archive.add_bytes(member, content)
-            for member, array in self.arrays:
-                archive.add_array(member, array)
+            archive.add_arrays(self.arrays)
             self.cost.write = time.perf_counter() - start
             self.cost.checksum = archive.checksum_seconds
             # The last member: a reader gets it and the directory behind it

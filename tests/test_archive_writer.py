@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter, archive_writer
+from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter, member_pieces
 from blocks_checkpoint.archive.crc import combine
 from blocks_checkpoint.errors import SaveError
 
@@ -257,7 +257,7 @@ def test_large_array_is_written_in_bounded_memory(tmp_path, array):
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    assert peak < 5 * archive_writer._CHUNK < array.nbytes
+    assert peak < 5 * member_pieces.CHUNK < array.nbytes
     with ArchiveReader(tmp_path / "run.zip") as reader:
         assert np.array_equal(reader.read_array("W.npy"), array)
 

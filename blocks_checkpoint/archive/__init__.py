@@ -12,7 +12,9 @@ the modules they come from:
 `archive_audit`               checks every byte
 `directory`, `directory_end`  find and check the list of members
 `member_bytes`                finds and checks the bytes of one member
+`member_pieces`               what a member is written from
 `zip_structures`              the records of a zip file
+`columns`                     the same of many members at once
 `npy`, `array_destination`    the header of an array, its memory
 `member_names`                which names are allowed
 `byte_source`, `file_kinds`   spans of a file, what it is if no archive

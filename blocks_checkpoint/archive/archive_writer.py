@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import chain
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -12,11 +12,14 @@ import numpy as np
 
 from ..errors import SaveError
 from . import npy
+from .columns import central_entries, local_headers, places
 from .crc import crc32
-from .member_names import fault_of_name, folded
+from .member_names import all_plain, fault_of_name, folded
+from .member_pieces import ArrayBytes, Deflater, chunks_of_bytes
 from .summer import Summer
 from .zip_structures import (
     DEFLATED,
+    LIMIT32,
     MAX_DIRECTORY_BYTES,
     STORED,
     Member,
@@ -27,9 +30,6 @@ from .zip_structures import (
 
 __all__ = ["ArchiveWriter"]
 
-# Large enough that the interpreter's lock is taken rarely: a training loop on
-# another thread shall not feel it.
-_CHUNK = 8 << 20
 # Up to this size summing first is cheaper than writing the header twice.
 _SUM_FIRST = 1 << 20
 # Up to this size a member is copied and written together with its neighbours.
@@ -114,7 +114,7 @@ class ArchiveWriter:
         size = sum(map(len, views))
         if size <= _SMALL and self._method == STORED:
             return self._add_small(name, raw_name, key, b"".join(views))
-        chunks = [chunk for view in views for chunk in _chunks_of_bytes(view)]
+        chunks = [chunk for view in views for chunk in chunks_of_bytes(view)]
         return self._add(name, raw_name, key, chunks, size)
 
     def add_array(self, name: str, array: np.ndarray[Any, Any]) -> Member:
@@ -141,17 +141,84 @@ class ArchiveWriter:
                     "a masked array would lose its mask; store data and mask", member=name
                 )
             array = np.asarray(array)
-        flags = array.flags
-        fortran_order = flags.f_contiguous and not flags.c_contiguous
         try:
-            header = npy.header_bytes(array.dtype, array.shape, fortran_order)
+            header, fortran_order = _npy_header(array)
         except npy.NpyError as error:
             raise SaveError(f"cannot be stored: {error}", member=name) from error
         size = len(header) + array.nbytes
         if size <= _SMALL and self._method == STORED:
             data = header + array.tobytes("F" if fortran_order else "C")
             return self._add_small(name, raw_name, key, data)
-        return self._add(name, raw_name, key, _ArrayBytes(header, array, fortran_order), size)
+        return self._add(name, raw_name, key, ArrayBytes(header, array, fortran_order), size)
+
+    def add_arrays(self, arrays: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
+        """Add many arrays, by their names; faster than one after another if they are small.
+
+        Parameters
+        ----------
+        arrays : iterable of (str, numpy.ndarray)
+            As for `add_array`. If one of them is refused, those before it have
+            been added.
+        """
+        run: list[tuple[str, np.ndarray[Any, Any]]] = []
+        run_bytes = 0
+        for name, array in arrays:
+            run.append((name, array))
+            run_bytes += array.nbytes
+            if run_bytes >= _PENDING:
+                self._add_run(run)
+                run, run_bytes = [], 0
+        self._add_run(run)
+
+    def _add_run(self, run: list[tuple[str, np.ndarray[Any, Any]]]) -> None:
+        """Add some arrays: all at once if there is nothing to be said against it."""
+        if not self._add_plain(run):
+            for name, array in run:
+                self.add_array(name, array)
+
+    def _add_plain(self, run: list[tuple[str, np.ndarray[Any, Any]]]) -> bool:
+        """Add arrays as plain members (see `columns`); do nothing if one is not."""
+        names = [name for name, _ in run]
+        text = "\n".join(names)
+        keys = text.lower().split("\n")
+        new = set(keys)
+        directory_bytes = len(run) * _LONGEST_ENTRY + len(text)
+        if (
+            self._state != "open"
+            or self._method != STORED
+            or len(new) != len(run)
+            or not self._names.isdisjoint(new)
+            or not all_plain(names)
+            or f"{text}\n".count(".npy\n") != len(run)
+            or self._directory_bytes + directory_bytes > MAX_DIRECTORY_BYTES
+        ):
+            return False
+        contents = []
+        for _, array in run:
+            if type(array) is not np.ndarray or array.nbytes > _SMALL:
+                return False
+            try:
+                header, fortran_order = _npy_header(array)
+            except npy.NpyError:
+                return False
+            contents.append(header + array.tobytes("F" if fortran_order else "C"))
+        raw_names = text.encode("ascii").split(b"\n")
+        sizes = list(map(len, contents))
+        offsets, end = places(self._offset, list(map(len, raw_names)), sizes)
+        if end >= LIMIT32:
+            return False
+        crcs = list(map(crc32, contents))
+        headers = local_headers(raw_names, crcs, sizes, offsets)
+        entries = central_entries(raw_names, crcs, sizes, offsets)
+        self._pending += chain.from_iterable(zip(headers, contents))
+        self._pending_bytes += end - self._offset
+        self._offset = end
+        self._entries += entries
+        self._directory_bytes += sum(map(len, entries))
+        self._names |= new
+        if self._pending_bytes >= _PENDING:
+            self._flush()
+        return True
 
     def close(self) -> None:
         """Write the directory; after that nothing can be added."""
@@ -254,7 +321,7 @@ class ArchiveWriter:
     ) -> tuple[int, int, int]:
         """Do as `_write_stored`, and return the compressed length as well."""
         header_offset = self._offset
-        packer = _Deflater(pieces)
+        packer = Deflater(pieces)
         if self._seekable and size > _SMALL:
             data_offset = self._begin(raw_name, 0, size, 0)
             for packed in packer:
@@ -321,55 +388,8 @@ class ArchiveWriter:
         self._state = state
 
 
-class _ArrayBytes:
-    """The bytes of an array member, piece by piece, as often as one likes."""
-
-    def __init__(self, header: bytes, array: np.ndarray[Any, Any], fortran_order: bool) -> None:
-        self._header = header
-        self._array = array.T if fortran_order else array
-
-    def __iter__(self) -> Iterator[Any]:
-        yield self._header
-        if self._array.nbytes:
-            for part in _contiguous_parts(self._array):
-                yield from _chunks_of_bytes(part.reshape(-1).view(np.uint8).data)
-
-
-def _contiguous_parts(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield `array` in C order: itself, or copies of at most a chunk where it has gaps."""
-    if array.flags.c_contiguous or array.nbytes <= _CHUNK or not array.ndim:
-        yield np.ascontiguousarray(array)
-        return
-    row_bytes = array.nbytes // len(array)
-    rows = _CHUNK // row_bytes
-    if rows:
-        for start in range(0, len(array), rows):
-            yield np.ascontiguousarray(array[start : start + rows])
-    else:
-        for row in array:
-            yield from _contiguous_parts(row)
-
-
-def _chunks_of_bytes(view: memoryview) -> Iterator[memoryview]:
-    for start in range(0, len(view), _CHUNK):
-        yield view[start : start + _CHUNK]
-
-
-class _Deflater:
-    """Pieces of bytes, compressed; afterwards their sum and compressed length."""
-
-    def __init__(self, pieces: Iterable[Any]) -> None:
-        self._pieces = pieces
-        self.crc = 0
-        self.stored = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        packer = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)
-        for piece in self._pieces:
-            self.crc = crc32(piece, self.crc)
-            yield self._count(packer.compress(piece))
-        yield self._count(packer.flush())
-
-    def _count(self, packed: bytes) -> bytes:
-        self.stored += len(packed)
-        return packed
+def _npy_header(array: np.ndarray[Any, Any]) -> tuple[bytes, bool]:
+    """Return the header of an array, and whether it is stored in Fortran order."""
+    flags = array.flags
+    fortran_order = flags.f_contiguous and not flags.c_contiguous
+    return npy.header_bytes(array.dtype, array.shape, fortran_order), fortran_order

@@ -111,9 +111,7 @@ def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member
     return list(map(_new_member, zip(names, *columns, repeat(None))))
 
 
-def places(
-    begin: int, name_lengths: Sequence[int], sizes: Sequence[int]
-) -> tuple[list[int], list[int], int]:
+def places(begin: int, name_lengths: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int]:
     """Lay plain arrays one behind the other.
 
     Parameters
@@ -124,16 +122,17 @@ def places(
 
     Returns
     -------
-    header_offsets, data_offsets : list of int
-    end : int
+    list of int
+        Where each has its local header.
+    int
+        Where the last one ends.
     """
     total = np.array(sizes)
     # Data are aligned: where they end depends on their length alone.
     before = np.concatenate(([begin], total[:-1]))
     headers = _local_lengths(np.array(name_lengths), before, True)
-    data_offsets = begin + np.cumsum(headers + total) - total
-    header_offsets = data_offsets - headers
-    return header_offsets.tolist(), data_offsets.tolist(), int(data_offsets[-1] + total[-1])
+    ends = begin + np.cumsum(headers + total)
+    return (ends - headers - total).tolist(), int(ends[-1])
 
 
 def local_headers(
