@@ -13,7 +13,6 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from itertools import chain
 
 from .archive.member_names import folded
 from .format import RESERVED
@@ -60,7 +59,7 @@ def member_names(names: Sequence[str], *, reserved: Iterable[str] = RESERVED) ->
     ['mlp/W.npy', 'MLP/w_1.npy', '%2E%2E/x.npy', 'log_1.npy']
     """
     taken = _Taken(reserved)
-    if _are_simple(names) and taken.claim_simple(names):
+    if _are_simple(names) and taken.is_free(names):
         return [f"{name}.npy" for name in names]
     safe = [_safe(name) for name in names]
     chosen: dict[int, str] = {}
@@ -122,27 +121,22 @@ class _Taken:
             self._add(file)
         return free
 
-    def claim_simple(self, names: Sequence[str]) -> bool:
-        """Take all of `names` (see `_are_simple`), if every one is free as it is."""
-        keys = set("\n".join(names).lower().split("\n"))
-        files = {f"{key}.npy" for key in keys}
+    def is_free(self, names: Sequence[str]) -> bool:
+        """Say whether all of `names` (see `_are_simple`) could be claimed as they are."""
+        text = "\n".join(names).lower()
+        keys = set(text.split("\n"))
+        if len(keys) != len(names):
+            return False
         # They have no dots. So none is called as the file of another, and no
-        # folder of one is: only those that were there may be in the way.
-        folders = set(chain.from_iterable(map(_parents, {f"{_folder(key)}/" for key in keys})))
-        free = (
-            len(keys) == len(names)
-            and self._files.isdisjoint(keys)
-            and self._files.isdisjoint(files)
-            and self._files.isdisjoint(folders)
-            and self._listed.isdisjoint(keys)
-            and self._listed.isdisjoint(files)
+        # folder of one is: only what was there may be in the way.
+        files = {f"{key}.npy" for key in keys}
+        folders = {key.rpartition("/")[0] for key in keys} if "/" in text else set()
+        parents = {parent for folder in folders for parent in _parents(f"{folder}/")}
+        return (
+            self._files.isdisjoint(keys | files | parents)
+            and self._listed.isdisjoint(keys | files)
             and self._folders.isdisjoint(files)
         )
-        if free:
-            self._files |= files
-            self._listed |= keys
-            self._folders |= folders
-        return free
 
     def blocks_folder(self, name: str) -> bool:
         """Tell whether a file stands where ``name`` has a folder."""
@@ -152,10 +146,6 @@ class _Taken:
         self._files.add(file)
         self._listed.add(file[: -len(".npy")] if file.endswith(".npy") else file)
         self._folders.update(_parents(file))
-
-
-def _folder(key: str) -> str:
-    return key.rpartition("/")[0]
 
 
 def _parents(key: str) -> list[str]:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Container, Mapping
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 from .errors import DamagedCheckpoint, HostileCheckpoint, UnsupportedFormat
@@ -144,17 +143,17 @@ def _are_plain_rows(rows: list[Any], members: Container[str]) -> bool:
     There may be ten thousand rows. What is not plain may be right all the same.
     """
     try:
-        columns = dict(zip(_ROW_FIELDS, zip(*map(itemgetter(*_ROW_FIELDS), rows))))
+        for field, types in _ROW_FIELDS.items():
+            if not {type(row[field]) for row in rows} <= set(types):
+                return False
+        lengths = list(chain.from_iterable([row["shape"] for row in rows]))
     except (KeyError, TypeError):
         return False
-    if not all(set(map(type, column)) <= set(_ROW_FIELDS[key]) for key, column in columns.items()):
-        return False
-    shapes = columns.get("shape", ())
     return (
         # By type, since True equals 1.
-        set(map(type, chain.from_iterable(shapes))) <= {int}
-        and min(chain.from_iterable(shapes), default=0) >= 0
-        and all(map(members.__contains__, columns.get("member", ())))
+        set(map(type, lengths)) <= {int}
+        and min(lengths, default=0) >= 0
+        and all(row["member"] in members for row in rows)
     )
 
 

@@ -20,7 +20,7 @@ from .byte_source import ByteSource, Source
 from .crc import crc32
 from .directory import read_directory
 from .member_bytes import MemberBytes, fault_of_expansion, own_headers
-from .npy import ArrayHeader
+from .npy import ArrayHeader, Described
 from .parallel import for_each
 from .zip_structures import Member
 
@@ -29,7 +29,7 @@ __all__ = ["ArchiveReader"]
 # Members up to this size are read with their local header in one call, and
 # neighbours of that size together.
 _SMALL = 256 << 10
-_BATCH = 4 << 20
+_BATCH = 1 << 20
 # Larger ones are read in parts, by so many threads.
 _READING_THREADS = 2
 _NOTHING: np.ndarray[Any, Any] = np.empty(0)
@@ -240,38 +240,35 @@ class ArchiveReader:
         arrays = {}
         if not self._is_ours:
             for member in members:
-                arrays[member.name] = self._array_in(member, self._bytes.read(member), 0)
+                raw = self._bytes.read(member)
+                arrays[member.name] = _copied(raw, 0, member.size, self._describe(member, raw, 0))
             return arrays
+        known, glance = npy.known_member, npy.GLANCE
         for batch in _neighbours(members):
             base = batch[0].header_offset
             raw = self._source.read_at(base, _end(batch[-1]) - base, batch[0].name)
             view = memoryview(raw)
             for member, header in zip(batch, own_headers(batch)):
-                name, header_offset, _, size, _, crc, _ = member
-                if not raw.startswith(header, header_offset - base):
+                name, begin, _, size, _, crc, _ = member
+                begin -= base
+                if not raw.startswith(header, begin):
                     self._bytes.damaged_header(member)
-                start = header_offset + len(header) - base
-                found_crc = crc32(view[start : start + size])
+                begin += len(header)
+                found_crc = crc32(view[begin : begin + size])
                 if found_crc != crc:
                     self._bytes.check_crc(member, found_crc)
-                arrays[name] = self._array_in(member, raw, start)
+                described = known(raw[begin : begin + glance], size)
+                if described is None:
+                    described = self._describe(member, raw, begin)
+                arrays[name] = _copied(raw, begin, size, described)
         return arrays
 
-    def _array_in(self, member: Member, raw: bytes, start: int) -> np.ndarray[Any, Any]:
-        """Return a copy of the array whose sound bytes begin at `start` in `raw`."""
-        size = member.size
-        found = npy.known_member(raw[start : start + npy.GLANCE], size)
-        if found is None:
-            try:
-                found = npy.check_member(raw[start : start + size], size)
-            except npy.NpyError as error:
-                self._bytes.hostile(member, f"it is not an array that can be read: {error}")
-        dtype, shape, fortran_order, length = found
-        order: Any = "F" if fortran_order else "C"
-        if length == size:
-            return np.empty(shape, dtype, order)
-        shared: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, start + length, None, order)
-        return shared.copy(order)
+    def _describe(self, member: Member, raw: bytes, begin: int) -> Described:
+        """Return what the header of an array says that begins at `begin` in `raw`."""
+        try:
+            return npy.check_member(raw[begin : begin + member.size], member.size)
+        except npy.NpyError as error:
+            self._bytes.hostile(member, f"it is not an array that can be read: {error}")
 
     # Large arrays: part by part, on two threads
 
@@ -308,6 +305,16 @@ class ArchiveReader:
             if begin < len(chunk):
                 destination.memory[position + begin : position + len(chunk)] = chunk[begin:]
             position += len(chunk)
+
+
+def _copied(raw: bytes, begin: int, size: int, described: Described) -> np.ndarray[Any, Any]:
+    """Return a copy of the array whose sound bytes, header included, are in `raw`."""
+    dtype, shape, fortran_order, length = described
+    order: Any = "F" if fortran_order else "C"
+    if length == size:
+        return np.empty(shape, dtype, order)
+    shared: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, begin + length, None, order)
+    return shared.copy(order)
 
 
 def _map_privately(descriptor: int, size: int) -> mmap.mmap:

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..errors import SaveError
 from . import npy
-from .columns import central_entries, local_headers, places
+from .columns import Layout
 from .crc import crc32
 from .member_names import all_plain, fault_of_name, folded
-from .member_pieces import ArrayBytes, Deflater, chunks_of_bytes
+from .member_pieces import ArrayBytes, Deflater, bytes_of, chunks_of_bytes
 from .summer import Summer
 from .zip_structures import (
     DEFLATED,
@@ -75,7 +75,7 @@ class ArchiveWriter:
         self._seekable = file.seekable() and "a" not in str(getattr(file, "mode", ""))
         if file.seekable() and file.tell():
             raise ValueError("the file is not at its beginning; an archive must begin there")
-        self._pending: list[bytes] = []
+        self._pending: list[bytes | bytearray] = []
         self._pending_bytes = 0
         self._offset = 0
         self._names: set[str] = set()
@@ -193,7 +193,8 @@ class ArchiveWriter:
             or self._directory_bytes + directory_bytes > MAX_DIRECTORY_BYTES
         ):
             return False
-        contents = []
+        contents: list[tuple[bytes, Any]] = []
+        sizes = []
         for _, array in run:
             if type(array) is not np.ndarray or array.nbytes > _SMALL:
                 return False
@@ -201,20 +202,17 @@ class ArchiveWriter:
                 header, fortran_order = _npy_header(array)
             except npy.NpyError:
                 return False
-            contents.append(header + array.tobytes("F" if fortran_order else "C"))
-        raw_names = text.encode("ascii").split(b"\n")
-        sizes = list(map(len, contents))
-        offsets, end = places(self._offset, list(map(len, raw_names)), sizes)
-        if end >= LIMIT32:
+            contents.append((header, bytes_of(array, fortran_order)))
+            sizes.append(len(header) + array.nbytes)
+        layout = Layout(self._offset, text.encode("ascii").split(b"\n"), sizes)
+        if layout.end >= LIMIT32:
             return False
-        crcs = list(map(crc32, contents))
-        headers = local_headers(raw_names, crcs, sizes, offsets)
-        entries = central_entries(raw_names, crcs, sizes, offsets)
-        self._pending += chain.from_iterable(zip(headers, contents))
-        self._pending_bytes += end - self._offset
-        self._offset = end
-        self._entries += entries
-        self._directory_bytes += sum(map(len, entries))
+        members, entries = layout.pack(contents)
+        self._pending.append(members)
+        self._pending_bytes += len(members)
+        self._offset = layout.end
+        self._entries.append(entries)
+        self._directory_bytes += len(entries)
         self._names |= new
         if self._pending_bytes >= _PENDING:
             self._flush()
@@ -227,7 +225,7 @@ class ArchiveWriter:
         if self._state != "open":
             raise ValueError(f"this archive writer is {self._state}")
         directory = b"".join(self._entries)
-        end = ending(directory, len(self._entries), self._offset)
+        end = ending(directory, len(self._names), self._offset)
         self._pending += (directory, end)
         self._flush()
         self._offset += len(directory) + len(end)
@@ -265,7 +263,7 @@ class ArchiveWriter:
             )
         raw_name = name.encode("utf-8")
         if self._directory_bytes + _LONGEST_ENTRY + len(raw_name) > MAX_DIRECTORY_BYTES:
-            raise SaveError(f"the archive has too many members: {len(self._entries)}", member=name)
+            raise SaveError(f"the archive has too many members: {len(self._names)}", member=name)
         return raw_name, key
 
     def _add_small(self, name: str, raw_name: bytes, key: str, data: bytes) -> Member:
@@ -371,7 +369,7 @@ class ArchiveWriter:
     def _flush(self) -> None:
         """Write what was held back to be written in one call."""
         if self._pending:
-            data = b"".join(self._pending)
+            data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
             self._pending.clear()
             self._pending_bytes = 0
             self._write_out(data)

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
 from . import zip_structures as zs
+from .crc import crc32
 from .member_names import all_plain
 from .zip_structures import Member
 
-__all__ = ["central_entries", "local_headers", "places", "plain_members"]
+__all__ = ["Layout", "local_headers", "plain_members"]
 
 Column = np.ndarray[Any, Any]
 
@@ -111,43 +112,11 @@ def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member
     return list(map(_new_member, zip(names, *columns, repeat(None))))
 
 
-def places(begin: int, name_lengths: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Lay plain arrays one behind the other.
-
-    Parameters
-    ----------
-    begin : int
-        Where the first header is in the file.
-    name_lengths, sizes : sequence of int
-
-    Returns
-    -------
-    list of int
-        Where each has its local header.
-    int
-        Where the last one ends.
-    """
-    total = np.array(sizes)
-    # Data are aligned: where they end depends on their length alone.
-    before = np.concatenate(([begin], total[:-1]))
-    headers = _local_lengths(np.array(name_lengths), before, True)
-    ends = begin + np.cumsum(headers + total)
-    return (ends - headers - total).tolist(), int(ends[-1])
-
-
 def local_headers(
     raw_names: Sequence[bytes], crcs: Sequence[int], sizes: Sequence[int], offsets: Sequence[int]
 ) -> list[bytes]:
     """Return the local headers of plain arrays at `offsets` in the file."""
-    lengths = np.fromiter(map(len, raw_names), np.int64, len(raw_names))
-    paddings = (np.array(offsets) + zs.LOCAL.size + lengths) % zs.ALIGNMENT
-    records = bytearray(_LOCAL * len(raw_names))
-    fields = np.frombuffer(records, _LOCAL_FIELDS)
-    fields["crc"] = crcs
-    fields["stored"] = fields["size"] = sizes
-    fields["name_length"] = lengths
-    fields["extra_length"] = _PADDING_LENGTHS[paddings]
-    fixed = bytes(records)
+    fixed, paddings = _local_records(_lengths(raw_names), crcs, np.array(sizes), np.array(offsets))
     return [
         fixed[start : start + zs.LOCAL.size] + raw_name + zs.PADDINGS[padding]
         for start, raw_name, padding in zip(
@@ -156,21 +125,94 @@ def local_headers(
     ]
 
 
-def central_entries(
-    raw_names: Sequence[bytes], crcs: Sequence[int], sizes: Sequence[int], offsets: Sequence[int]
-) -> list[bytes]:
-    """Return the directory entries of plain members."""
-    records = bytearray(_CENTRAL * len(raw_names))
-    fields = np.frombuffer(records, _CENTRAL_FIELDS)
+class Layout:
+    """Where plain arrays lie in the file, one behind the other.
+
+    Parameters
+    ----------
+    begin : int
+        Where the first local header is.
+    raw_names : sequence of bytes
+    sizes : sequence of int
+        With the NPY headers.
+
+    Attributes
+    ----------
+    end : int
+        Where the last member ends.
+    """
+
+    def __init__(self, begin: int, raw_names: Sequence[bytes], sizes: Sequence[int]) -> None:
+        self._raw_names = raw_names
+        self._name_lengths = _lengths(raw_names)
+        self._sizes = np.array(sizes)
+        # Data are aligned: where they end depends on their length alone.
+        before = np.concatenate(([begin], self._sizes[:-1]))
+        headers = _local_lengths(self._name_lengths, before, True)
+        self._ends = begin + np.cumsum(headers + self._sizes)
+        self._offsets = self._ends - self._sizes - headers
+        self.end = int(self._ends[-1])
+
+    def pack(self, contents: Sequence[tuple[bytes, Any]]) -> tuple[bytearray, bytes]:
+        """Return the members as they lie in the file, and their entries of the directory.
+
+        Parameters
+        ----------
+        contents : sequence of (bytes, bytes-like)
+            NPY header and data of each. The data are copied first and summed
+            then: whoever changes them meanwhile does no harm.
+        """
+        fixed, paddings = _local_records(self._name_lengths, 0, self._sizes, self._offsets)
+        pieces: list[Any] = []
+        for start, raw_name, padding, (header, data) in zip(
+            range(0, len(fixed), zs.LOCAL.size), self._raw_names, paddings.tolist(), contents
+        ):
+            pieces += (
+                fixed[start : start + zs.LOCAL.size],
+                raw_name,
+                zs.PADDINGS[padding],
+                header,
+                data,
+            )
+        members = bytearray().join(pieces)
+        ends = self._ends - self._offsets[0]
+        with memoryview(members) as view:
+            spans = zip((ends - self._sizes).tolist(), ends.tolist())
+            crcs = np.array([crc32(view[begin:end]) for begin, end in spans], "<u4")
+        field = self._offsets - self._offsets[0] + _LOCAL_FIELDS.fields["crc"][1]
+        octets = np.frombuffer(members, np.uint8)
+        octets[field[:, None] + np.arange(4)] = crcs.view(np.uint8).reshape(-1, 4)
+        return members, self._entries(crcs)
+
+    def _entries(self, crcs: Column) -> bytes:
+        records = bytearray(_CENTRAL * len(crcs))
+        fields = np.frombuffer(records, _CENTRAL_FIELDS)
+        fields["crc"] = crcs
+        fields["stored"] = fields["size"] = self._sizes
+        fields["name_length"] = self._name_lengths
+        fields["offset"] = self._offsets
+        fixed = bytes(records)
+        starts = range(0, len(fixed), zs.CENTRAL.size)
+        parts = [fixed[start : start + zs.CENTRAL.size] for start in starts]
+        return b"".join(chain.from_iterable(zip(parts, self._raw_names)))
+
+
+def _lengths(raw_names: Sequence[bytes]) -> Column:
+    return np.fromiter(map(len, raw_names), np.int64, len(raw_names))
+
+
+def _local_records(
+    name_lengths: Column, crcs: Any, sizes: Column, offsets: Column
+) -> tuple[bytes, Column]:
+    """Return local headers without names and paddings, and the indices of the paddings."""
+    paddings = (offsets + zs.LOCAL.size + name_lengths) % zs.ALIGNMENT
+    records = bytearray(_LOCAL * len(sizes))
+    fields = np.frombuffer(records, _LOCAL_FIELDS)
     fields["crc"] = crcs
     fields["stored"] = fields["size"] = sizes
-    fields["name_length"] = [len(raw_name) for raw_name in raw_names]
-    fields["offset"] = offsets
-    fixed = bytes(records)
-    return [
-        fixed[start : start + zs.CENTRAL.size] + raw_name
-        for start, raw_name in zip(range(0, len(fixed), zs.CENTRAL.size), raw_names)
-    ]
+    fields["name_length"] = name_lengths
+    fields["extra_length"] = _PADDING_LENGTHS[paddings]
+    return bytes(records), paddings
 
 
 def _local_lengths(name_lengths: Column, offsets: Column, are_arrays: Any) -> Column:

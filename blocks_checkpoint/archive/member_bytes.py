@@ -52,10 +52,10 @@ def own_header(member: Member) -> bytes:
 def own_headers(members: Sequence[Member]) -> list[bytes]:
     """Return as `own_header` does, for stored members below 4 GiB."""
     names, header_offsets, _, sizes, _, crcs, _ = zip(*members)
-    raw_names = [name.encode() for name in names]
-    if not all(raw.endswith(b".npy") and raw.isascii() for raw in raw_names):
+    text = "".join([f"{name}\n" for name in names])
+    if not text.isascii() or text.count(".npy\n") != len(names):
         return [own_header(member) for member in members]
-    return local_headers(raw_names, crcs, sizes, header_offsets)
+    return local_headers(text.encode().split(b"\n")[:-1], crcs, sizes, header_offsets)
 
 
 class MemberBytes:

@@ -10,11 +10,20 @@ import numpy as np
 
 from .crc import crc32
 
-__all__ = ["CHUNK", "ArrayBytes", "Deflater", "chunks_of_bytes"]
+__all__ = ["CHUNK", "ArrayBytes", "Deflater", "bytes_of", "chunks_of_bytes"]
 
 #: Longest piece. Large enough that the interpreter's lock is taken rarely: a
 #: training loop on another thread shall not feel it.
 CHUNK = 8 << 20
+# Others (dates, records, dtypes of other libraries) are no buffers, or not always.
+_PLAIN_KINDS = frozenset("biufc")
+
+
+def bytes_of(array: np.ndarray[Any, Any], fortran_order: bool) -> Any:
+    """Return the bytes of a small array: its own memory, where that can be looked at so."""
+    if array.dtype.kind in _PLAIN_KINDS:
+        return array.T if fortran_order else np.ascontiguousarray(array)
+    return array.tobytes("F" if fortran_order else "C")
 
 
 class ArrayBytes:

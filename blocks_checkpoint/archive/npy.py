@@ -19,6 +19,7 @@ __all__ = [
     "GLANCE",
     "MAGIC",
     "ArrayHeader",
+    "Described",
     "NpyError",
     "check_member",
     "header_bytes",
@@ -42,6 +43,10 @@ _MAX_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0.dev0" else 32
 _MAX_EXTENT = (1 << 63) - 1
 # A quarter of what numpy holds: letters take four bytes.
 _MAX_ITEM = (1 << 29) - 1
+
+
+#: dtype, shape, Fortran order, and a number of bytes.
+Described = tuple["np.dtype[Any]", tuple[int, ...], bool, int]
 
 
 class NpyError(ValueError):
@@ -146,9 +151,7 @@ def header_length(start: bytes) -> int:
     return length
 
 
-def known_member(
-    glance: bytes, size: int
-) -> tuple[np.dtype[Any], tuple[int, ...], bool, int] | None:
+def known_member(glance: bytes, size: int) -> Described | None:
     """Return as `check_member` does if a header like this was seen, and None otherwise.
 
     `glance` may be more than the member, and then has no header of its length.
@@ -159,7 +162,7 @@ def known_member(
     return found[0], found[1], found[2], GLANCE
 
 
-def check_member(start: bytes, size: int) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
+def check_member(start: bytes, size: int) -> Described:
     """Return what the header of an array of `size` bytes, header included, tells.
 
     Parameters
