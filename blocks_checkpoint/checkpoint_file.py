@@ -20,6 +20,7 @@ import numpy as np
 from .archive import ArchiveReader, Damage
 from .errors import CheckpointError, HostileCheckpoint, LoadError, NotACheckpoint
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
+from .garbage import no_garbage_collection
 from .loading import LoadingSession
 from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
@@ -121,9 +122,13 @@ class CheckpointFile:
     """
 
     def __init__(self, source: PathOrFile, *, mmap: bool = False) -> None:
+        self._mmap = mmap
+        with no_garbage_collection():
+            self._open(source)
+
+    def _open(self, source: PathOrFile) -> None:
         self.archive = ArchiveReader(source)
         self.path: str | None = self.archive.path
-        self._mmap = mmap
         try:
             if MANIFEST not in self.archive.members:
                 raise NotACheckpoint(
@@ -167,8 +172,13 @@ class CheckpointFile:
         """Read many arrays, faster than one after another."""
         if self._mmap:
             return [self.read_row(row) for row in rows]
-        arrays = self.archive.read_arrays([row["member"] for row in rows])
-        return [as_described(arrays[row["member"]], row, self.path) for row in rows]
+        read = self.archive.read_arrays([row["member"] for row in rows])
+        arrays = [read[row["member"]] for row in rows]
+        if [[*array.shape] for array in arrays] == [row["shape"] for row in rows] and not any(
+            array.dtype.kind == "V" for array in arrays
+        ):
+            return arrays
+        return [as_described(array, row, self.path) for array, row in zip(arrays, rows)]
 
     def log(self, *, allow: Iterable[Any] = ()) -> Any:
         """Read the training log, and nothing else.

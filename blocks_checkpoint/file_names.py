@@ -125,17 +125,17 @@ class _Taken:
         """Say whether all of `names` (see `_are_simple`) could be claimed as they are."""
         text = "\n".join(names).lower()
         keys = set(text.split("\n"))
-        if len(keys) != len(names):
-            return False
         # They have no dots. So none is called as the file of another, and no
         # folder of one is: only what was there may be in the way.
-        files = {f"{key}.npy" for key in keys}
+        there = self._files | self._listed | self._folders
+        in_the_way = {each[: -len(".npy")] for each in there if each.endswith(".npy")}
+        in_the_way |= self._files | self._listed
         folders = {key.rpartition("/")[0] for key in keys} if "/" in text else set()
         parents = {parent for folder in folders for parent in _parents(f"{folder}/")}
         return (
-            self._files.isdisjoint(keys | files | parents)
-            and self._listed.isdisjoint(keys | files)
-            and self._folders.isdisjoint(files)
+            len(keys) == len(names)
+            and keys.isdisjoint(in_the_way)
+            and self._files.isdisjoint(parents)
         )
 
     def blocks_folder(self, name: str) -> bool:

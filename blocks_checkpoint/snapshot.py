@@ -31,6 +31,7 @@ from .format import (
     MANIFEST,
     RANDOM_STATE,
 )
+from .garbage import no_garbage_collection
 from .pickled_contents import PickledContents, pickle_contents, pickle_without_main
 from .pickling import random_state
 from .pickling.generator_variables import describe_values
@@ -79,7 +80,8 @@ class Snapshot:
         named : sequence of (str, numpy.ndarray)
             Parameter names, all different, and values.
         """
-        rows, arrays = name_values(named)
+        with no_garbage_collection():
+            rows, arrays = name_values(named)
         manifest = _manifest(rows, {}, {}, None)
         return cls({}, arrays, manifest)
 
@@ -123,7 +125,9 @@ class Snapshot:
 
 
 def _to_json(manifest: Mapping[str, Any]) -> bytes:
-    return json.dumps(manifest, default=_plain).encode()
+    # Nothing in it holds itself: states of extensions were JSON before.
+    with no_garbage_collection():
+        return json.dumps(manifest, default=_plain, check_circular=False).encode()
 
 
 def _plain(value: Any) -> Any:

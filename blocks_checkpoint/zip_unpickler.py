@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .garbage import no_garbage_collection
 from .zip_pickler import device_array_reference, member_reference
 
 __all__ = ["ArrayLoader", "ZipUnpickler", "present_module"]
@@ -76,7 +75,7 @@ class ZipUnpickler(pickle.Unpickler):
 
     def load(self) -> Any:
         """Read the next pickle of the chain."""
-        with _no_garbage_collection():
+        with no_garbage_collection():
             return super().load()
 
     def load_exports(self, find: Callable[[list[Any]], Any]) -> None:
@@ -103,30 +102,6 @@ class ZipUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(
             f"the pickle has the persistent id {identity!r}, and no persistent_load was given"
         )
-
-
-#: Python 3.12 freezes some hundred objects itself when it starts. Where more
-#: are frozen, somebody meant it.
-_FROZEN_BY_PYTHON = 1000
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    # Everything that is being built is alive. Looking through it for garbage,
-    # again and again while it grows, takes most of the time of unpickling.
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-        if gc.get_freeze_count() <= _FROZEN_BY_PYTHON:
-            # Counts what was built among the old objects. As new ones, the
-            # collector would go through all of it at the next opportunity.
-            gc.freeze()
-            gc.unfreeze()
-    finally:
-        gc.enable()
 
 
 def present_module(module: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter, member_pieces
 from blocks_checkpoint.archive.crc import combine
-from blocks_checkpoint.errors import SaveError
+from blocks_checkpoint.errors import DamagedCheckpoint, SaveError
 
 
 class Stream(io.RawIOBase):
@@ -393,6 +393,45 @@ def test_arrays_and_offsets_past_4_gib(tmp_path):
         file.seek(first.data_offset)
         header = file.read(first.size - large.nbytes)
     assert first.crc32 == combine(zlib.crc32(header), crc_of_zeros(large.nbytes), large.nbytes)
+
+
+def test_small_arrays_on_both_sides_of_4_gib(tmp_path):
+    path = tmp_path / "run.zip"
+    small = {f"{number}.npy": np.full(200, number) for number in range(5000)}
+    with Sparse(path, "w+") as file, ArchiveWriter(file) as writer:
+        writer.add_array("large.npy", np.zeros((4 << 30) - (3 << 20), "u1"))
+        writer.add_arrays(small.items())
+    with zipfile.ZipFile(path) as archive:
+        offsets = [info.header_offset for info in archive.infolist()]
+        assert offsets[1] < 1 << 32 < offsets[-1]
+    with ArchiveReader(path) as reader:
+        assert [member.header_offset for member in reader.members.values()] == offsets
+        read = reader.read_arrays(small)
+    assert all(np.array_equal(read[name], small[name]) for name in small)
+
+
+@pytest.mark.slow
+def test_every_byte_past_2_and_4_gib_is_read_and_checked(tmp_path):
+    """Takes 4 GiB of memory, and no room on the disk."""
+    path = tmp_path / "run.zip"
+    with Sparse(path, "w+") as file, ArchiveWriter(file) as writer:
+        members = [
+            writer.add_array("first.npy", np.zeros((2 << 30) + 5, "u1")),
+            writer.add_array("second.npy", np.zeros((4 << 30) + 5, "u1")),
+        ]
+    with ArchiveReader(path) as reader:
+        read = reader.read_array("second.npy")
+        assert read.shape == ((4 << 30) + 5,)
+        assert not read[-(1 << 20) :].any()
+        del read
+    with open(path, "r+b") as file:
+        for member in members:
+            file.seek(member.data_offset + member.size - 1)
+            file.write(b"\x01")
+    with ArchiveReader(path) as reader:
+        assert [damage.member for damage in reader.verify()] == ["first.npy", "second.npy"]
+        with pytest.raises(DamagedCheckpoint, match="CRC-32"):
+            reader.read_array("first.npy")
 
 
 def test_more_members_than_16_bits_count():

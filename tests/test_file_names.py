@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocks_checkpoint import dump, load_parameters, open_checkpoint, save_parameters
+from blocks_checkpoint import dump, file_names, load_parameters, open_checkpoint, save_parameters
 from blocks_checkpoint.archive.member_names import fault_of_name, folded
 from blocks_checkpoint.engines import current
 from blocks_checkpoint.file_names import anonymous_member_names, member_names
@@ -215,3 +215,23 @@ def test_an_object_that_was_added_by_name_and_arrays_do_not_meet():
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
     assert_fit_for_every_system([n for n in names if n.endswith(".npy")], [*RESERVED, "arrays"])
+
+
+@given(
+    names=st.lists(
+        st.from_regex(r"([AaBbx_\-01]|con|log|pkl|nul){1,2}(/[aAbx0]{1,2}){0,2}", fullmatch=True),
+        unique=True,
+        max_size=12,
+    ),
+    others=st.lists(
+        st.sampled_from(["a/x.npy", "B.npy", "x", "a.npy.npy", "x/a.npy/b", "log", "aa/bb"]),
+        unique=True,
+    ),
+)
+@settings(max_examples=300, deadline=None)
+def test_short_look_at_all_names_chooses_as_the_long_look_at_each(names, others):
+    reserved = [*RESERVED, *others]
+    chosen = member_names(names, reserved=reserved)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_names, "_are_simple", lambda names: False)
+        assert chosen == member_names(names, reserved=reserved)

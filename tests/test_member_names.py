@@ -1,6 +1,14 @@
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from blocks_checkpoint.archive.member_names import MAX_NAME_BYTES, fault_of_name, folded, is_plain
+from blocks_checkpoint.archive.member_names import (
+    MAX_NAME_BYTES,
+    all_plain,
+    fault_of_name,
+    folded,
+    is_plain,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +78,12 @@ def test_names_that_a_file_system_may_take_for_one_fold_to_one(one, other):
 @pytest.mark.parametrize(("one", "other"), [("a", "b"), ("W_0", "W-0"), ("é", "e"), ("a/b", "a_b")])
 def test_names_that_differ_in_more_stay_apart(one, other):
     assert folded(one) != folded(other)
+
+
+@given(st.lists(st.text("aZ09_.-/\\ \0é\r", max_size=6), max_size=4))
+@example(["x" * 1000])
+@example(["x" * 1001])
+@example(["a/", "b"])
+@example(["a", "/b"])
+def test_look_at_many_names_sees_what_the_look_at_each_sees(names):
+    assert all_plain(names) is all(map(is_plain, names))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from itertools import chain
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -15,7 +14,7 @@ from . import npy
 from .columns import Layout
 from .crc import crc32
 from .member_names import all_plain, fault_of_name, folded
-from .member_pieces import ArrayBytes, Deflater, bytes_of, chunks_of_bytes
+from .member_pieces import ArrayBytes, Deflater, chunks_of_bytes, member_content
 from .summer import Summer
 from .zip_structures import (
     DEFLATED,
@@ -141,8 +140,10 @@ class ArchiveWriter:
                     "a masked array would lose its mask; store data and mask", member=name
                 )
             array = np.asarray(array)
+        flags = array.flags
+        fortran_order = flags.f_contiguous and not flags.c_contiguous
         try:
-            header, fortran_order = _npy_header(array)
+            header = npy.header_bytes(array.dtype, array.shape, fortran_order)
         except npy.NpyError as error:
             raise SaveError(f"cannot be stored: {error}", member=name) from error
         size = len(header) + array.nbytes
@@ -162,9 +163,15 @@ class ArchiveWriter:
         """
         run: list[tuple[str, np.ndarray[Any, Any]]] = []
         run_bytes = 0
-        for name, array in arrays:
-            run.append((name, array))
-            run_bytes += array.nbytes
+        for pair in arrays:
+            size = pair[1].nbytes
+            if size > _SMALL:
+                self._add_run(run)
+                self.add_array(*pair)
+                run, run_bytes = [], 0
+                continue
+            run.append(pair)
+            run_bytes += size
             if run_bytes >= _PENDING:
                 self._add_run(run)
                 run, run_bytes = [], 0
@@ -194,16 +201,14 @@ class ArchiveWriter:
         ):
             return False
         contents: list[tuple[bytes, Any]] = []
-        sizes = []
         for _, array in run:
-            if type(array) is not np.ndarray or array.nbytes > _SMALL:
+            if type(array) is not np.ndarray:
                 return False
             try:
-                header, fortran_order = _npy_header(array)
+                contents.append(member_content(array))
             except npy.NpyError:
                 return False
-            contents.append((header, bytes_of(array, fortran_order)))
-            sizes.append(len(header) + array.nbytes)
+        sizes = [len(header) + array.nbytes for (header, _), (_, array) in zip(contents, run)]
         layout = Layout(self._offset, text.encode("ascii").split(b"\n"), sizes)
         if layout.end >= LIMIT32:
             return False
@@ -384,10 +389,3 @@ class ArchiveWriter:
                 raise BlockingIOError("the file does not wait until it can be written to")
             view = view[taken:]
         self._state = state
-
-
-def _npy_header(array: np.ndarray[Any, Any]) -> tuple[bytes, bool]:
-    """Return the header of an array, and whether it is stored in Fortran order."""
-    flags = array.flags
-    fortran_order = flags.f_contiguous and not flags.c_contiguous
-    return npy.header_bytes(array.dtype, array.shape, fortran_order), fortran_order

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from . import npy
 from .crc import crc32
 
-__all__ = ["CHUNK", "ArrayBytes", "Deflater", "bytes_of", "chunks_of_bytes"]
+__all__ = ["CHUNK", "ArrayBytes", "Deflater", "chunks_of_bytes", "member_content"]
 
 #: Longest piece. Large enough that the interpreter's lock is taken rarely: a
 #: training loop on another thread shall not feel it.
@@ -19,11 +20,19 @@ CHUNK = 8 << 20
 _PLAIN_KINDS = frozenset("biufc")
 
 
-def bytes_of(array: np.ndarray[Any, Any], fortran_order: bool) -> Any:
-    """Return the bytes of a small array: its own memory, where that can be looked at so."""
-    if array.dtype.kind in _PLAIN_KINDS:
-        return array.T if fortran_order else np.ascontiguousarray(array)
-    return array.tobytes("F" if fortran_order else "C")
+def member_content(array: np.ndarray[Any, Any]) -> tuple[bytes, Any]:
+    """Return the NPY header of a small array, and its bytes.
+
+    These are its own memory, where that can be looked at as bytes.
+    """
+    flags = array.flags
+    dtype = array.dtype
+    if flags.c_contiguous:
+        content = array if dtype.kind in _PLAIN_KINDS else array.tobytes()
+        return npy.header_bytes(dtype, array.shape, False), content
+    fortran_order = flags.f_contiguous
+    header = npy.header_bytes(dtype, array.shape, fortran_order)
+    return header, array.tobytes("F" if fortran_order else "C")
 
 
 class ArrayBytes:
