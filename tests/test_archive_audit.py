@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
+from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter, archive_audit
 from blocks_checkpoint.errors import LoadError
 
 
@@ -233,3 +233,29 @@ def test_bytes_between_members_of_a_foreign_archive_are_reported():
     assert [(d.member, d.reason) for d in damage] == [
         ("checkpoint.json", "it is followed by 6 bytes that belong to no member")
     ]
+
+
+@pytest.mark.parametrize("size", [999, 1000, 1001, 4096, 10_007])
+def test_member_summed_in_parts_is_judged_as_one_summed_whole(monkeypatch, size):
+    file = io.BytesIO()
+    with ArchiveWriter(file) as writer:
+        writer.add_bytes("log", b"a log")
+        member = writer.add_array("W.npy", np.arange(size, dtype="u1"))
+        writer.add_array("b.npy", np.arange(3000))
+    sound = file.getvalue()
+    places = [*range(member.data_offset - 1, member.data_offset + member.size, 97)]
+    for place in [None, *places, member.data_offset + member.size - 1]:
+        content = bytearray(sound)
+        if place is not None:
+            content[place] ^= 1
+        found = []
+        for part in (1 << 20, 500):
+            monkeypatch.setattr(archive_audit, "_PART", part)
+            told = []
+            with ArchiveReader(io.BytesIO(content)) as reader:
+                found.append(reader.verify(told.append))
+                total = sum(each.size for each in reader.members.values())
+            if place is None:
+                assert told[-1] == total
+        assert found[0] == found[1]
+        assert [damage.member for damage in found[0]] == ["W.npy"] * (place is not None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..errors import DamagedCheckpoint, LoadError
 from . import npy
 from . import zip_structures as zs
+from .crc import combine
 from .member_bytes import MemberBytes
 from .parallel import available_cores, for_each
 from .zip_structures import Member
@@ -18,6 +20,8 @@ __all__ = ["Damage", "audit"]
 
 # Between members other programs may leave this much, all zeros.
 _MAX_GAP = 1 << 16
+# Members larger than this are summed in parts, by all cores.
+_PART = 32 << 20
 
 
 class Damage(NamedTuple):
@@ -40,14 +44,30 @@ def audit(archive: MemberBytes, progress: Callable[[int], object] | None = None)
                 done += number
                 progress(done)
 
-    def check(member: Member) -> None:
+    @contextlib.contextmanager
+    def noting(member: Member) -> Iterator[None]:
         try:
-            _check(archive, member, count)
+            yield
         except LoadError as error:
             damage[member.name] = Damage(member.name, error.message)
 
+    def check(part: tuple[Member, int]) -> None:
+        member, begin = part
+        with noting(member):
+            if _is_whole(member):
+                _check(archive, member, count)
+            else:
+                length = min(_PART, member.size - begin)
+                sums[part] = archive.sum_part(member, begin, length, count)
+
     members = archive.directory.members
-    for_each(check, members.values(), available_cores())
+    sums: dict[tuple[Member, int], int] = {}
+    parts = [part for member in members.values() for part in _parts(member)]
+    for_each(check, parts, available_cores())
+    for member in members.values():
+        if not _is_whole(member) and member.name not in damage:
+            with noting(member):
+                _check_summed(archive, member, sums)
     found = [damage[name] for name in members if name in damage]
     for offset in archive.directory.folders:
         try:
@@ -57,6 +77,28 @@ def audit(archive: MemberBytes, progress: Callable[[int], object] | None = None)
     return found
 
 
+def _is_whole(member: Member) -> bool:
+    """Say whether a member is summed by one thread alone."""
+    return member.size <= _PART or member.compression is not None
+
+
+def _parts(member: Member) -> list[tuple[Member, int]]:
+    """List where the parts of a member begin that threads can sum."""
+    return [(member, begin) for begin in range(0, 1 if _is_whole(member) else member.size, _PART)]
+
+
+def _check_summed(
+    archive: MemberBytes, member: Member, sums: Mapping[tuple[Member, int], int]
+) -> None:
+    """Check a member of which every part was summed."""
+    crc = 0
+    for part in _parts(member):
+        crc = combine(crc, sums[part], min(_PART, member.size - part[1]))
+    archive.check_crc(member, crc)
+    length = min(member.size, npy.MAX_HEADER_BYTES)
+    _check_form(archive, member, archive.source.read_at(archive.data_offset(member), length))
+
+
 def _check(archive: MemberBytes, member: Member, count: Callable[[int], None]) -> None:
     is_array = member.name.endswith(".npy")
     start = b""
@@ -64,7 +106,12 @@ def _check(archive: MemberBytes, member: Member, count: Callable[[int], None]) -
         if is_array and len(start) < npy.MAX_HEADER_BYTES:
             start += bytes(chunk[: npy.MAX_HEADER_BYTES - len(start)])
         count(len(chunk))
-    if is_array:
+    _check_form(archive, member, start)
+
+
+def _check_form(archive: MemberBytes, member: Member, start: bytes) -> None:
+    """Check what a member with these first bytes says of itself, and what follows it."""
+    if member.name.endswith(".npy"):
         try:
             npy.check_member(start, member.size)
         except npy.NpyError as error:

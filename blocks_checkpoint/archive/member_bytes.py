@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from ..errors import DamagedCheckpoint, HostileCheckpoint
@@ -104,25 +104,36 @@ class MemberBytes:
         """
         offset = self.data_offset(member)
         crc = 0
-        for chunk in (self._inflated if member.compression else self._stored)(member, offset):
+        stored = self._stored(member, offset, member.stored_size)
+        for chunk in self._inflated(member, stored) if member.compression else stored:
             crc = crc32(chunk, crc)
             yield chunk
         self.check_crc(member, crc)
 
-    def _stored(self, member: Member, offset: int) -> Iterator[Any]:
-        buffer = memoryview(bytearray(min(member.stored_size, _CHUNK)))
-        end = offset + member.stored_size
+    def sum_part(
+        self, member: Member, begin: int, length: int, count: Callable[[int], object]
+    ) -> int:
+        """Return the CRC-32 of a part of a stored member; `count` is told of bytes read."""
+        crc = 0
+        for chunk in self._stored(member, self.data_offset(member) + begin, length):
+            crc = crc32(chunk, crc)
+            count(len(chunk))
+        return crc
+
+    def _stored(self, member: Member, offset: int, length: int) -> Iterator[Any]:
+        buffer = memoryview(bytearray(min(length, _CHUNK)))
+        end = offset + length
         while offset < end:
             view = buffer[: end - offset]
             self.source.read_into(offset, view, member.name)
             yield view
             offset += len(view)
 
-    def _inflated(self, member: Member, offset: int) -> Iterator[Any]:
+    def _inflated(self, member: Member, stored: Iterator[Any]) -> Iterator[Any]:
         """Yield what a compressed member holds, and never more than it declares."""
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         left = member.size
-        for packed in self._stored(member, offset):
+        for packed in stored:
             waiting: Any = packed
             is_full = False
             while len(waiting) or is_full:
