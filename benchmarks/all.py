@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 #: Title, script, and which of the options it understands.
 PARTS = [
     ("Arrays in files", "saving.py", ("turns", "full", "folder")),
+    ("Reading a part, and verifying", "reading.py", ("turns", "full", "folder")),
     ("What a save costs the training", "stalls.py", ("turns", "full", "folder")),
     ("Logs", "logs.py", ("turns", "full")),
     ("Pickling", "pickling.py", ("turns",)),

@@ -129,6 +129,29 @@ def ratio_of(
     return Ratio(work, baseline, median, low, high, statistics.median(others), reach)
 
 
+def milliseconds(
+    work: str,
+    do: Callable[..., Any],
+    reach: float,
+    turns: int,
+    before: Callable[[], Any] | None = None,
+) -> Ratio:
+    """Measure something that is asked to take some milliseconds, whatever else does.
+
+    What `before` returns is given to `do`, and closed in the end.
+    """
+    times = []
+    for turn in range(-1, turns):
+        if before is None:
+            taken = seconds(do)
+        else:
+            with before() as thing:
+                taken = seconds(lambda thing=thing: do(thing))
+        if turn >= 0:
+            times.append(taken * 1000)
+    return ratio_of(work, times, "1 ms", [1.0] * turns, reach)
+
+
 def show(title: str, ratios: list[Ratio], *, as_json: bool) -> None:
     """Print ratios as a table, or as JSON."""
     if as_json:

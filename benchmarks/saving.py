@@ -2,15 +2,14 @@
 
     python benchmarks/saving.py [--json] [--turns N] [--mib N] [--full] [--folder DISK]
 
-By default 256 MiB; ``--full`` means 1 GiB, sizes up to 8 GiB, and one member
-out of 10 GiB, for which there have to be 20 GB on the disk.
+By default 256 MiB; ``--full`` means 1 GiB, and sizes up to 8 GiB, for which
+there have to be 20 GB on the disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +26,11 @@ from files import (
     write_durably,
     write_plainly,
 )
-from measuring import Ratio, Work, race, ratio_of, seconds, show
+from measuring import Ratio, Work, milliseconds, race, ratio_of, seconds, show
 from peers import peers, savers
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
-from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
+from blocks_checkpoint.archive import ArchiveWriter
 from blocks_checkpoint.commit import replacing
 
 OURS = "blocks_checkpoint"
@@ -168,56 +167,7 @@ def many(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
     )
     rows += loading(f"load {named}", folder, arrays, turns=options.turns, reach=1 / 8)
     save_parameters(arrays, path)
-    rows.append(_milliseconds(f"open {named}", lambda: open_checkpoint(path), 25, options.turns))
-    remove(path)
-    return rows
-
-
-def lazily(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
-    """Measure opening, one array, and one member of a large file."""
-    arrays = make_arrays(options.mib * MIB, 64)
-    path = os.path.join(folder, "lazy")
-    save_parameters(arrays, path)
-
-    def open_and_take() -> Any:
-        with open_checkpoint(path, mmap=True) as checkpoint:
-            return checkpoint.parameters["layer_40"][:10].sum()
-
-    def only_open() -> None:
-        with open_checkpoint(path, mmap=True):
-            pass
-
-    turns = max(options.turns, 11)
-    rows = [
-        _milliseconds(f"open lazily, {kind}", only_open, 1, turns),
-        _milliseconds(f"open lazily and use an array, {kind}", open_and_take, 2, turns),
-    ]
-    remove(path)
-    count = 64
-    each = np.random.RandomState(1).rand(options.member_mib * MIB // 8)
-    with replacing(path) as file, ArchiveWriter(file) as writer:
-        for number in range(count):
-            writer.add_array(f"{number}.npy", each)
-
-    def read_plain() -> Any:
-        room = np.empty(each.nbytes, dtype=np.uint8)
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.preadv(descriptor, [room], 40 * each.nbytes)
-        finally:
-            os.close(descriptor)
-        return room
-
-    def read_member() -> Any:
-        with ArchiveReader(path) as reader:
-            return reader.read_array("40.npy")
-
-    size = options.member_mib * count
-    rows += race(
-        Work("its bytes", read_plain),
-        [Work(f"one member of {size:,} MiB, {kind}", read_member, reach=1.1)],
-        turns=turns,
-    )
+    rows.append(milliseconds(f"open {named}", lambda: open_checkpoint(path), 25, options.turns))
     remove(path)
     return rows
 
@@ -251,17 +201,6 @@ def growth(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
     ]
 
 
-def _milliseconds(name: str, do: Callable[[], Any], reach: float, turns: int) -> Ratio:
-    """Measure something that is asked to take some milliseconds, whatever else does."""
-    do()
-    times = []
-    for _ in range(turns):
-        begin = time.perf_counter()
-        do()
-        times.append((time.perf_counter() - begin) * 1000)
-    return ratio_of(name, times, "1 ms", [1.0] * turns, reach)
-
-
 def measure(options: argparse.Namespace) -> list[Ratio]:
     """Measure everything, in every kind of folder."""
     found = []
@@ -269,7 +208,6 @@ def measure(options: argparse.Namespace) -> list[Ratio]:
         with new_folder(where) as folder:
             found += large(options, kind, folder)
             found += many(options, kind, folder)
-            found += lazily(options, kind, folder)
             if kind == "disk":
                 found += growth(options, kind, folder)
     return found
@@ -281,11 +219,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--mib", type=int, help="size of the large arrays together")
-    parser.add_argument("--full", action="store_true", help="sizes up to 10 GiB")
+    parser.add_argument("--full", action="store_true", help="sizes up to 8 GiB")
     parser.add_argument("--folder", help="on a disk; the working folder by default")
     options = parser.parse_args(argv)
     options.mib = options.mib or (1024 if options.full else 256)
-    options.member_mib = 160 if options.full else 16
     options.sizes = [1024, 2048, 4096, 8192] if options.full else [128, 256, 512, 1024]
     show("Arrays in files", measure(options), as_json=options.json)
 
