@@ -23,17 +23,16 @@ from .zip_structures import Member
 
 __all__ = ["Layout", "local_headers", "plain_members"]
 
-Column = np.ndarray[Any, Any]
-
 # Records of a plain member without its name, and the fields in which two of
 # them differ.
 _LOCAL = zs.local_header(b"", zs.STORED, 0, 0, 0, 0)
 _CENTRAL = zs.central_entry(b"", zs.STORED, 0, 0, 0, 0)
+_LOCAL_CRC = 14
 _LOCAL_FIELDS = np.dtype(
     {
         "names": ["crc", "stored", "size", "name_length", "extra_length"],
         "formats": ["<u4", "<u4", "<u4", "<u2", "<u2"],
-        "offsets": [14, 18, 22, 26, 28],
+        "offsets": [_LOCAL_CRC, 18, 22, 26, 28],
         "itemsize": zs.LOCAL.size,
     }
 )
@@ -179,12 +178,12 @@ class Layout:
         with memoryview(members) as view:
             spans = zip((ends - self._sizes).tolist(), ends.tolist())
             crcs = np.array([crc32(view[begin:end]) for begin, end in spans], "<u4")
-        field = self._offsets - self._offsets[0] + _LOCAL_FIELDS.fields["crc"][1]
+        field = self._offsets - self._offsets[0] + _LOCAL_CRC
         octets = np.frombuffer(members, np.uint8)
         octets[field[:, None] + np.arange(4)] = crcs.view(np.uint8).reshape(-1, 4)
         return members, self._entries(crcs)
 
-    def _entries(self, crcs: Column) -> bytes:
+    def _entries(self, crcs: np.ndarray[Any, Any]) -> bytes:
         records = bytearray(_CENTRAL * len(crcs))
         fields = np.frombuffer(records, _CENTRAL_FIELDS)
         fields["crc"] = crcs
@@ -197,13 +196,16 @@ class Layout:
         return b"".join(chain.from_iterable(zip(parts, self._raw_names)))
 
 
-def _lengths(raw_names: Sequence[bytes]) -> Column:
+def _lengths(raw_names: Sequence[bytes]) -> np.ndarray[Any, Any]:
     return np.fromiter(map(len, raw_names), np.int64, len(raw_names))
 
 
 def _local_records(
-    name_lengths: Column, crcs: Any, sizes: Column, offsets: Column
-) -> tuple[bytes, Column]:
+    name_lengths: np.ndarray[Any, Any],
+    crcs: Any,
+    sizes: np.ndarray[Any, Any],
+    offsets: np.ndarray[Any, Any],
+) -> tuple[bytes, np.ndarray[Any, Any]]:
     """Return local headers without names and paddings, and the indices of the paddings."""
     paddings = (offsets + zs.LOCAL.size + name_lengths) % zs.ALIGNMENT
     records = bytearray(_LOCAL * len(sizes))
@@ -215,7 +217,9 @@ def _local_records(
     return bytes(records), paddings
 
 
-def _local_lengths(name_lengths: Column, offsets: Column, are_arrays: Any) -> Column:
+def _local_lengths(
+    name_lengths: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any], are_arrays: Any
+) -> np.ndarray[Any, Any]:
     """Return as `zip_structures.local_length` does."""
     lengths = zs.LOCAL.size + name_lengths
     lengths += np.where(are_arrays, _PADDING_LENGTHS[(offsets + lengths) % zs.ALIGNMENT], 0)
