@@ -243,25 +243,29 @@ class ArchiveReader:
                 raw = self._bytes.read(member)
                 arrays[member.name] = _copied(raw, 0, member.size, self._describe(member, raw, 0))
             return arrays
-        known, glance = npy.known_member, npy.GLANCE
         for batch in _neighbours(members):
-            base = batch[0].header_offset
-            raw = self._source.read_at(base, _end(batch[-1]) - base, batch[0].name)
-            view = memoryview(raw)
-            for member, header in zip(batch, own_headers(batch)):
-                name, begin, _, size, _, crc, _ = member
-                begin -= base
-                if not raw.startswith(header, begin):
-                    self._bytes.damaged_header(member)
-                begin += len(header)
-                found_crc = crc32(view[begin : begin + size])
-                if found_crc != crc:
-                    self._bytes.check_crc(member, found_crc)
-                described = known(raw[begin : begin + glance], size)
+            raw, spans = self._read_batch(batch)
+            for member, (begin, end) in zip(batch, spans):
+                described = npy.known_member(raw[begin : begin + npy.GLANCE], end - begin)
                 if described is None:
                     described = self._describe(member, raw, begin)
-                arrays[name] = _copied(raw, begin, size, described)
+                arrays[member.name] = _copied(raw, begin, end - begin, described)
         return arrays
+
+    def _read_batch(self, batch: list[Member]) -> tuple[bytes, list[tuple[int, int]]]:
+        """Return the checked bytes of neighbours, and where each begins and ends in them."""
+        _, offsets, begins, sizes, _, crcs, _ = zip(*batch)
+        base = offsets[0]
+        raw = self._source.read_at(base, begins[-1] + sizes[-1] - base, batch[0].name)
+        view = memoryview(raw)
+        spans = [(begin - base, begin - base + size) for begin, size in zip(begins, sizes)]
+        headers = [raw[offset - base : begin] for offset, (begin, _) in zip(offsets, spans)]
+        found = [crc32(view[begin:end]) for begin, end in spans]
+        if headers != own_headers(batch) or found != list(crcs):
+            for member, crc in zip(batch, found):
+                self._bytes.data_offset(member)
+                self._bytes.check_crc(member, crc)
+        return raw, spans
 
     def _describe(self, member: Member, raw: bytes, begin: int) -> Described:
         """Return what the header of an array says that begins at `begin` in `raw`."""

@@ -68,9 +68,11 @@ def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member
         None if they are not all plain and without fault; then they have to be
         looked at one by one.
     """
-    # A signature within an entry makes a piece too many.
+    # A signature within an entry would make a piece too many.
+    if not count or data.count(zs.CENTRAL_SIGNATURE) != count:
+        return None
     pieces = data.split(zs.CENTRAL_SIGNATURE)
-    if len(pieces) != count + 1 or pieces[0] or not count:
+    if pieces[0]:
         return None
     begin = zs.CENTRAL.size - len(zs.CENTRAL_SIGNATURE)
     raw_names = b"\n".join([piece[begin:] for piece in pieces[1:]])
