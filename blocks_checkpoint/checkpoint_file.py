@@ -122,13 +122,9 @@ class CheckpointFile:
     """
 
     def __init__(self, source: PathOrFile, *, mmap: bool = False) -> None:
-        self._mmap = mmap
-        with no_garbage_collection():
-            self._open(source)
-
-    def _open(self, source: PathOrFile) -> None:
         self.archive = ArchiveReader(source)
         self.path: str | None = self.archive.path
+        self._mmap = mmap
         try:
             if MANIFEST not in self.archive.members:
                 raise NotACheckpoint(
@@ -139,7 +135,8 @@ class CheckpointFile:
             encoded = self.archive.read(
                 MANIFEST, max_bytes=max_manifest_bytes(len(self.archive.members))
             )
-            self.manifest = parse_manifest(encoded, self.path, self.archive.members)
+            with no_garbage_collection(len(self.archive.members)):
+                self.manifest = parse_manifest(encoded, self.path, self.archive.members)
         except BaseException:
             self.archive.close()
             raise

@@ -11,16 +11,24 @@ __all__ = ["no_garbage_collection"]
 #: Python 3.12 freezes some hundred objects itself when it starts. Where more
 #: are frozen, somebody meant it.
 _FROZEN_BY_PYTHON = 1000
+#: Fewer objects are not worth it: what was garbage already, and counts as old
+#: afterwards, is found later.
+_MANY = 1000
 
 
 @contextmanager
-def no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection(objects: int = _MANY) -> Iterator[None]:
     """Build something large without looking for garbage meanwhile.
 
     Everything that is being built is alive. Looking through it for garbage,
     again and again while it grows, takes most of the time of unpickling.
+
+    Parameters
+    ----------
+    objects : int
+        How many there will be, if that is known; for few of them nothing is done.
     """
-    if not gc.isenabled():
+    if objects < _MANY or not gc.isenabled():
         yield
         return
     gc.disable()

@@ -80,7 +80,7 @@ class Snapshot:
         named : sequence of (str, numpy.ndarray)
             Parameter names, all different, and values.
         """
-        with no_garbage_collection():
+        with no_garbage_collection(len(named)):
             rows, arrays = name_values(named)
         manifest = _manifest(rows, {}, {}, None)
         return cls({}, arrays, manifest)
@@ -126,7 +126,7 @@ class Snapshot:
 
 def _to_json(manifest: Mapping[str, Any]) -> bytes:
     # Nothing in it holds itself: states of extensions were JSON before.
-    with no_garbage_collection():
+    with no_garbage_collection(len(manifest["arrays"])):
         return json.dumps(manifest, default=_plain, check_circular=False).encode()
 
 
