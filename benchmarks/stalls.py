@@ -87,12 +87,26 @@ def _python() -> None:
 # none for the save.
 _MATRIX = np.random.RandomState(1).rand(64, 64)
 _VALUES = np.random.RandomState(1).rand(50_000)
+# So large that NumPy takes every core for it.
+_LARGE_MATRIX = np.random.RandomState(1).rand(1024, 1024)
 
 
 def _numpy() -> None:
     np.tanh(_VALUES)
     for _ in range(10):
         _MATRIX @ _MATRIX
+
+
+def _every_core() -> None:
+    _LARGE_MATRIX @ _LARGE_MATRIX
+
+
+#: What training does, and how many steps lie between two looks at the clock.
+_STEPS: dict[str, tuple[Callable[[], Any], int]] = {
+    "Python code": (_python, 10),
+    "NumPy": (_numpy, 10),
+    "NumPy on every core": (_every_core, 1),
+}
 
 
 _WRITER = """
@@ -123,17 +137,17 @@ def speed(options: argparse.Namespace, path: str) -> list[Ratio]:
     assert writer.stdout is not None
     writer.stdout.readline()
     rows = []
-    for name, step in (("Python code", _python), ("NumPy", _numpy)):
+    for name, (step, at_a_time) in _STEPS.items():
         alone, meanwhile, beside = [], [], []
         for turn in range(-1, options.turns):
             saving.begin()
-            busy = _steps(step, lambda: saving.saver.is_busy)
+            busy = _steps(step, at_a_time, lambda: saving.saver.is_busy)
             saving.wait()
             end = time.perf_counter() + max(0.2, busy[1])
-            free = _steps(step, lambda end=end: time.perf_counter() < end)
+            free = _steps(step, at_a_time, lambda end=end: time.perf_counter() < end)
             writer.stdin.write("\n")
             writer.stdin.flush()
-            other = _steps(step, lambda: not select.select([writer.stdout], [], [], 0)[0])
+            other = _steps(step, at_a_time, lambda: not select.select([writer.stdout], [], [], 0)[0])
             writer.stdout.readline()
             if turn >= 0:
                 meanwhile.append(busy[1] / busy[0])
@@ -149,14 +163,16 @@ def speed(options: argparse.Namespace, path: str) -> list[Ratio]:
     return rows
 
 
-def _steps(step: Callable[[], Any], go_on: Callable[[], bool]) -> tuple[int, float]:
+def _steps(
+    step: Callable[[], Any], at_a_time: int, go_on: Callable[[], bool]
+) -> tuple[int, float]:
     """Return how many steps were done, and in how many seconds."""
     begin = time.perf_counter()
     count = 0
     while go_on() or not count:
-        for _ in range(10):
+        for _ in range(at_a_time):
             step()
-        count += 10
+        count += at_a_time
     return count, time.perf_counter() - begin
 
 

@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 from .checkpoint_file import PathOrFile
 from .commit import replacing
 from .contents import Contents
+from .direct_file import past_the_cache
 from .errors import MainModuleWarning
 from .pickled_contents import main_module_places
 from .snapshot import Snapshot
@@ -33,7 +34,9 @@ def write_snapshot(
     """
     if isinstance(file_, (str, os.PathLike)):
         with replacing(file_, expected_bytes=snapshot.nbytes, check=check) as file:
-            snapshot.write(cast(BinaryIO, file))
+            direct = past_the_cache(cast(BinaryIO, file), snapshot.nbytes)
+            snapshot.write(direct)
+            direct.flush()
         snapshot.cost.sync = file.sync_seconds
         return
     snapshot.write(file_)

@@ -323,20 +323,21 @@ class Checkpoint(SimpleExtension):
             or any(_has_found_end(each) for each in all_extensions(self.main_loop))
         ):
             return
-        begin = time.perf_counter()
+        # Waiting for the save before this one is waiting, too.
+        begin = time.monotonic()
         if self._background is not None and not self._background.is_ready():
             logger.info("a save is being written; the one at %s is skipped", iterations_done)
             return
         signalled = self._signals.take()
         if self._schedule is not None:
-            self._schedule.begin(time.monotonic())
+            self._schedule.begin(begin)
         try:
             self._save(event, path, signalled)
         finally:
             if self._schedule is not None:
                 self._schedule.end(time.monotonic())
             if self._cost is not None:
-                self._cost.stall, self._cost = time.perf_counter() - begin, None
+                self._cost.stall, self._cost = time.monotonic() - begin, None
         self._record_costs()
 
     def _save(self, event: str, path: str | None, signalled: float | None) -> None:

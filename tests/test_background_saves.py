@@ -1,0 +1,206 @@
+"""Saves in the background in real processes and loops: what is written, and when it is there."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+from drifting import BATCHES_PER_EPOCH, At, make_main_loop, values_of
+
+from blocks_checkpoint import Checkpoint, load_main_loop, open_checkpoint
+from blocks_checkpoint.partial_file import PartialFile
+
+TIMEOUT = 60
+
+
+class SlowDisk:
+    """A disk that does not take the n-th file before it is told to."""
+
+    def __init__(self, monkeypatch, blocked=1):
+        self.is_waiting = threading.Event()
+        self.may_go_on = threading.Event()
+        self._left = blocked
+        sync = PartialFile.sync
+
+        def wait_and_sync(file):
+            self._left -= 1
+            if not self._left:
+                self.is_waiting.set()
+                assert self.may_go_on.wait(TIMEOUT)
+            sync(file)
+
+        monkeypatch.setattr(PartialFile, "sync", wait_and_sync)
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    disk = SlowDisk(monkeypatch)
+    yield disk
+    disk.may_go_on.set()
+
+
+def iterations_in(path):
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.verify() == []
+        return checkpoint.status["iterations_done"]
+
+
+#: By iteration; filled by ``note_state``.
+STATES = {}
+DISKS = []
+
+
+def note_state(main_loop):
+    STATES[main_loop.status["iterations_done"]] = values_of(main_loop)
+
+
+def let_the_disk_go_on(main_loop):
+    # Long after the first save began, and before it is written to its end.
+    if main_loop.status["iterations_done"] == BATCHES_PER_EPOCH + 3:
+        assert DISKS[-1].is_waiting.wait(TIMEOUT)
+        DISKS[-1].may_go_on.set()
+
+
+@pytest.mark.parametrize("when_busy", ["skip", "replace"])
+def test_whole_state_is_that_of_the_call_whatever_training_has_done_since(
+    tmp_path, disk, when_busy
+):
+    saving = Checkpoint(
+        tmp_path / "run-{iterations_done}.zip",
+        background=True,
+        when_busy=when_busy,
+        every_n_batches=1,
+        after_training=False,
+    )
+    DISKS.append(disk)
+    note, let_go = (At(each, after_batch=True) for each in (note_state, let_the_disk_go_on))
+    make_main_loop(note, saving, let_go, epochs=2).run()
+    saved = {iterations_in(file): file for file in tmp_path.iterdir()}
+    assert 1 in saved
+    # The one that waited may be begun before the next takes its place.
+    assert not saved.keys() & {2, 3, 4, 5}
+    for iterations_done, file in saved.items():
+        loaded = load_main_loop(file)
+        assert max(loaded.log) == iterations_done
+        for name, value in values_of(loaded).items():
+            assert numpy.array_equal(value, STATES[iterations_done][name])
+
+
+def test_waiting_for_the_save_before_counts_as_a_stall(tmp_path, disk, monkeypatch):
+    clock = [0.0]
+    saving = Checkpoint(
+        tmp_path / "run.zip", save_main_loop=False, background=True, max_overhead=0.1
+    )
+    monkeypatch.setattr("blocks_checkpoint.extensions.checkpoint.time.monotonic", lambda: clock[0])
+    wait = saving._background.wait
+
+    def wait_long():
+        if saving._background.is_busy:
+            clock[0] += 60
+            disk.may_go_on.set()
+        wait()
+
+    monkeypatch.setattr(saving._background, "wait", wait_long)
+    # The first save is written all the while; the second is due by the clock.
+    pass_time = At(lambda main_loop: clock.__setitem__(0, clock[0] + 1), after_batch=True)
+    main_loop = make_main_loop(pass_time, saving, epochs=1)
+    main_loop.run()
+    first, second = [time for time in main_loop.log if "saved_to" in main_loop.log[time]][:2]
+    assert (first, second) == (1, 2)
+    assert saving._schedule._stalls[:2] == [0, 60]
+    assert saving._schedule.credit_seconds < -50
+
+
+PROGRAM = """
+import os, sys, time
+from drifting import At, make_main_loop
+from blocks_checkpoint import Checkpoint
+from blocks_checkpoint.partial_file import PartialFile
+
+sync = PartialFile.sync
+
+def slow_sync(file):
+    print("writing", flush=True)
+    time.sleep(0.5)
+    sync(file)
+
+PartialFile.sync = slow_sync
+
+def end(main_loop):
+    if main_loop.status["iterations_done"] == 3:
+        {end}
+
+saving = Checkpoint(
+    sys.argv[1], background=True, every_n_batches=2, when_busy="replace",
+    on_interrupt={on_interrupt}, after_training=False,
+)
+main_loop = make_main_loop(saving, At(end, after_batch=True), epochs=2)
+main_loop.run()
+{after}
+"""
+
+
+def start(tmp_path, *, end="pass", after="", on_interrupt=False):
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM.format(end=end, after=after, on_interrupt=on_interrupt))
+    return subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "run.zip")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "iterations_done"),
+    [
+        pytest.param({}, 0, 2 * BATCHES_PER_EPOCH, id="end-of-training"),
+        pytest.param({"end": "sys.exit(3)"}, 3, 2, id="exit-in-an-extension"),
+        pytest.param({"end": "raise ValueError"}, 1, 2, id="error-in-an-extension"),
+        pytest.param({"end": "raise KeyboardInterrupt"}, -signal.SIGINT, 2, id="keyboard"),
+        pytest.param(
+            {"end": "os.kill(os.getpid(), 15)", "on_interrupt": True}, 0, 3, id="terminated"
+        ),
+        pytest.param({"after": "raise ValueError"}, 1, 2 * BATCHES_PER_EPOCH, id="error-after"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_file_is_durable_however_the_process_ends(tmp_path, ending, code, iterations_done):
+    with start(tmp_path, **ending) as process:
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == code, err
+    assert "writing" in out
+    assert iterations_in(tmp_path / "run.zip") == iterations_done
+    assert sorted(os.listdir(tmp_path)) == ["run.zip", "script.py"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_third_interrupt_leaves_the_save_in_flight_to_be_finished(tmp_path):
+    with start(tmp_path, end="time.sleep(60)") as process:
+        assert process.stdout.readline() == "writing\n"
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT)
+    assert iterations_in(tmp_path / "run.zip") == 2
+    assert sorted(os.listdir(tmp_path)) == ["run.zip", "script.py"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
+def test_child_that_is_forked_while_a_save_is_written_leaves_it_alone(tmp_path, end):
+    fork = (
+        "child = os.fork()\n"
+        f"        if not child: del main_loop; __import__('gc').collect(); {end}\n"
+        "        assert os.waitpid(child, 0)[1] == 0"
+    )
+    with start(tmp_path, end=fork) as process:
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, err
+    # The child has not written, too, what the parent was writing.
+    assert iterations_in(tmp_path / "run.zip") == 2 * BATCHES_PER_EPOCH
+    assert sorted(os.listdir(tmp_path)) == ["run.zip", "script.py"]
+    assert "writing" in out
