@@ -147,7 +147,9 @@ def speed(options: argparse.Namespace, path: str) -> list[Ratio]:
             free = _steps(step, at_a_time, lambda end=end: time.perf_counter() < end)
             writer.stdin.write("\n")
             writer.stdin.flush()
-            other = _steps(step, at_a_time, lambda: not select.select([writer.stdout], [], [], 0)[0])
+            other = _steps(
+                step, at_a_time, lambda: not select.select([writer.stdout], [], [], 0)[0]
+            )
             writer.stdout.readline()
             if turn >= 0:
                 meanwhile.append(busy[1] / busy[0])
@@ -163,9 +165,7 @@ def speed(options: argparse.Namespace, path: str) -> list[Ratio]:
     return rows
 
 
-def _steps(
-    step: Callable[[], Any], at_a_time: int, go_on: Callable[[], bool]
-) -> tuple[int, float]:
+def _steps(step: Callable[[], Any], at_a_time: int, go_on: Callable[[], bool]) -> tuple[int, float]:
     """Return how many steps were done, and in how many seconds."""
     begin = time.perf_counter()
     count = 0
