@@ -166,7 +166,10 @@ class Overhead(_Schedule):
         if was_begun:
             self.credit_seconds -= stall - self._charged
             self._stalls = [*self._stalls, stall][-_REMEMBERED:]
-            self.credit_seconds = max(self.credit_seconds, -max(self._stalls))
+            # A save that was cheaper than expected leaves credit, but not enough
+            # for the next to come on its heels.
+            most = (_CARRIED - 1) * self.expected_stall_seconds
+            self.credit_seconds = min(max(self.credit_seconds, -max(self._stalls)), most)
         return stall
 
     def as_record(self) -> dict[str, float]:

@@ -92,7 +92,7 @@ def test_schedule_in_the_file_is_not_due_when_it_is_loaded(schedule):
         pytest.param([2] * 9, [1, 33, 49], id="dearer-is-rarer"),
         pytest.param([0.125] * 99, [1, *range(3, 61)], id="cheap-is-at-every-step"),
         pytest.param([1, 3, 1, 1, 1], [1, 17, 41, 49, 57], id="surprise-puts-the-next-off"),
-        pytest.param([1, 1, 1] + [0.5] * 9, [1, 17, 25, 33, 37, 38, 41, 45], id="cheaper"),
+        pytest.param([1, 1, 1] + [0.5] * 9, [1, 17, 25, 33, 37, 39, 43, 47], id="cheaper"),
     ],
 )
 def test_overhead_saves_as_often_as_the_share_pays_for(stalls, trained):
@@ -105,7 +105,15 @@ def test_stalls_stay_within_the_share_of_training(stalls):
     trained = saves(Overhead(share), stalls, until=400, step=0.5)
     spent = sum(stalls[: len(trained)])
     assert spent <= share * trained[-1] + 2 * max(stalls)
-    assert spent >= 0.8 * share * trained[-1]
+    assert spent >= 0.7 * share * trained[-1]
+
+
+def test_no_save_comes_on_the_heels_of_one_that_was_cheaper_than_expected():
+    # The first copies go into new memory, and take many times as long.
+    trained = saves(Overhead(0.1), [20] + [1] * 99, until=600)
+    gaps = [after - before for before, after in zip(trained, trained[1:])]
+    assert gaps[0] == 400
+    assert min(gaps[1:]) >= 5
 
 
 @pytest.mark.parametrize(
