@@ -194,13 +194,21 @@ class CheckpointFile:
         self._require(LOG)
         return LoadingSession(self).load_log(allow=allow)
 
-    def iteration_state(self, *, main: Main = None) -> Any:
+    def iteration_state(self, *, main: Main = None, present: Any = None) -> Any:
         """Unpickle the pair of data stream and epoch iterator.
 
         Runs what the file says. Only for files you trust.
+
+        Parameters
+        ----------
+        main : str, os.PathLike or module, optional
+            As for :meth:`main_loop`.
+        present : PresentParts, optional
+            Of a main loop whose data stream is to have the state, where it
+            was saved by its state alone.
         """
         self._require(ITERATION_STATE)
-        return self._session(main).load_chain(ITERATION_STATE)
+        return self._session(main, present=present).load_chain(ITERATION_STATE)
 
     def main_loop(self, *, main: Main = None) -> Any:
         """Unpickle the main loop.

@@ -66,6 +66,13 @@ class Contents:
     extensions: Mapping[str, Any] = field(default_factory=dict)
     root_name: str = "main_loop"
 
+    @property
+    def stream_parts(self) -> Any:
+        """The pair of data stream and epoch iterator, wherever it is saved; or None."""
+        if self.iteration_state is not None:
+            return self.iteration_state
+        return getattr(self.main, ITERATION_STATE, None)
+
     @classmethod
     def of_main_loop(
         cls,

@@ -29,6 +29,7 @@ from .zip_unpickler import ZipUnpickler
 
 if TYPE_CHECKING:
     from .checkpoint_file import CheckpointFile
+    from .pickling.present_parts import PresentParts
 
 __all__ = ["LoadingSession"]
 
@@ -49,6 +50,9 @@ class LoadingSession:
         Where functions of ``__main__`` are found, if not in the running one.
     persistent_load : callable, optional
         The user's own.
+    present : PresentParts, optional
+        Of a main loop that is to have the states of what was saved by its
+        state alone.
     **kwargs
         For :class:`pickle.Unpickler`.
     """
@@ -59,11 +63,14 @@ class LoadingSession:
         main: Any = None,
         *,
         persistent_load: Callable[[Any], Any] | None = None,
+        present: PresentParts | None = None,
         **kwargs: Any,
     ) -> None:
         self._checkpoint = checkpoint
         self._main = main
         self._kwargs = {"persistent_load": persistent_load, **kwargs}
+        if present is not None:
+            self._kwargs["stateful_part"] = present.stateful_part
         self._rows = {
             row["id"]: row for row in checkpoint.manifest["arrays"] if row["id"] is not None
         }

@@ -19,6 +19,7 @@ from .format import CHAIN, ITERATION_STATE, LOG, MAIN
 from .pickling.array_table import ArrayTable
 from .pickling.log_sharing import shared_parts
 from .pickling.reachable import reachable_variables
+from .pickling.stateful import find_stateful
 from .zip_pickler import (
     AlreadyPickled,
     PicklerSettings,
@@ -180,20 +181,28 @@ def pickle_contents(
     UnpicklableError
         Something cannot be pickled. The error lists everything that cannot.
     """
+    stateful = find_stateful(contents.stream_parts)
+    stateful.take_states()
+    settings = replace(
+        settings,
+        # Whoever has the iteration state has the state of the global generators.
+        global_generators_apart=contents.iteration_state is not None,
+        stateful=stateful,
+    )
+    if contents.main is None and stateful.parts:
+        # A main loop has to hold what its parts are made of, to go on without
+        # its script. Without one, their states are enough.
+        by_state = replace(settings, stateful=replace(stateful, only_by_state=True))
+        for each in (settings, by_state):
+            try:
+                return _pickle_as_set(contents, each, beside, _At(""))
+            except MemoryError:
+                raise
+            except Exception as error:
+                logger.debug("%s", error)
     at = _At(contents.root_name)
-    # Whoever has the iteration state has the state of the global generators.
-    settings = replace(settings, global_generators_apart=contents.iteration_state is not None)
-
-    def write(deep: bool) -> PickledContents:
-        try:
-            return _write(contents, settings, beside or Beside(), at, deep)
-        except AlreadyPickled:
-            # The data stream holds a part of the log, which nearly none does:
-            # then its state cannot be loaded without the log.
-            return _write(contents, settings, beside or Beside(), at, deep, export_first=True)
-
     try:
-        return write_pickles(write)
+        return _pickle_as_set(contents, settings, beside, at)
     except MemoryError:
         raise
     except Exception as error:
@@ -209,6 +218,20 @@ def pickle_contents(
             f"{_listing(findings, isinstance(error, RecursionError))}",
             offenders=findings.offenders,
         ) from error
+
+
+def _pickle_as_set(
+    contents: Contents, settings: PicklerSettings, beside: Beside | None, at: _At
+) -> PickledContents:
+    def write(deep: bool) -> PickledContents:
+        try:
+            return _write(contents, settings, beside or Beside(), at, deep)
+        except AlreadyPickled:
+            # The data stream holds a part of the log, which nearly none does:
+            # then its state cannot be loaded without the log.
+            return _write(contents, settings, beside or Beside(), at, deep, export_first=True)
+
+    return write_pickles(write)
 
 
 def _listing(findings: diagnosis.Findings, is_too_deep: bool) -> str:

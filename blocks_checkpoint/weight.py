@@ -73,7 +73,11 @@ def _pickled_attributes(thing: Any) -> dict[str, Any]:
     get_state = getattr(type(thing), "__getstate__", None)
     if get_state is None or get_state is getattr(object, "__getstate__", None):
         return dict(thing.__dict__)
-    state = thing.__getstate__()
+    try:
+        state = thing.__getstate__()
+    except Exception:
+        # An iterator of a data loader has none; anything else the save will tell.
+        return {}
     return state if isinstance(state, dict) else {}
 
 

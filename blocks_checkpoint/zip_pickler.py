@@ -34,6 +34,7 @@ from .pickling.deep import DeepPickler, is_endless, with_deep_stack
 from .pickling.devices import registered_types, to_numpy, type_name
 from .pickling.foreign_objects import foreign_reducers
 from .pickling.log_cache import LogCache
+from .pickling.stateful import Stateful
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -104,6 +105,8 @@ class PicklerSettings:
         refers to them by name.
     log_cache : LogCache, optional
         What is left of earlier pickles of the log, and will be used again.
+    stateful : Stateful
+        Objects that are saved by the state that they return.
 
     Raises
     ------
@@ -116,6 +119,7 @@ class PicklerSettings:
     members: list[tuple[str, Any]] = field(default_factory=list)
     global_generators_apart: bool = False
     log_cache: LogCache | None = None
+    stateful: Stateful = field(default_factory=Stateful)
 
     def __post_init__(self) -> None:
         highest = pickle.HIGHEST_PROTOCOL
@@ -279,6 +283,7 @@ def _reducers(
             reduced = (*reduced[:2], state, *reduced[3:])
         return reduced
 
+    yield from settings.stateful.reducers(protocol)
     for cls in main_loop_types():
         yield cls, reduce_main_loop
     for cls in shared_variable_types():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .garbage import no_garbage_collection
+from .pickling import stateful
 from .zip_pickler import device_array_reference, member_reference
 
 __all__ = ["ArrayLoader", "ZipUnpickler", "present_module"]
@@ -36,6 +37,9 @@ class ZipUnpickler(pickle.Unpickler):
         that class. Likewise.
     load_member : callable, optional
         From the name of another member to the object in it.
+    stateful_part : callable, optional
+        Makes or finds an object that was saved by its state, as
+        :func:`.stateful.stateful_part`.
     find_special : callable, optional
         From module and name to a function or class that is not simply
         imported, or to None.
@@ -50,6 +54,7 @@ class ZipUnpickler(pickle.Unpickler):
         *,
         load_device_array: Callable[[int, str], Any] | None = None,
         load_member: Callable[[str], Any] | None = None,
+        stateful_part: Callable[..., Any] = stateful.stateful_part,
         find_special: Callable[[str, str], Any] | None = None,
         persistent_load: Callable[[Any], Any] | None = None,
         **kwargs: Any,
@@ -58,16 +63,19 @@ class ZipUnpickler(pickle.Unpickler):
         self._find_special = find_special
         self._users_persistent_load = persistent_load
         self._exports: Callable[[int], Any] | None = None
-        self._replaced = {
-            "array_reference": load_array,
-            "device_array_reference": load_device_array or device_array_reference,
-            "member_reference": load_member or member_reference,
+        references = member_reference.__module__
+        self._replaced: dict[tuple[str, str], Any] = {
+            (references, "array_reference"): load_array,
+            (references, "device_array_reference"): load_device_array or device_array_reference,
+            (references, "member_reference"): load_member or member_reference,
+            (stateful.__name__, "stateful_part"): stateful_part,
         }
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what a name in the pickle stands for."""
-        if module == member_reference.__module__ and name in self._replaced:
-            return self._replaced[name]
+        replaced = self._replaced.get((module, name))
+        if replaced is not None:
+            return replaced
         special = None if self._find_special is None else self._find_special(module, name)
         if special is not None:
             return special

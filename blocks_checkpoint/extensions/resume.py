@@ -12,6 +12,7 @@ from ..candidates import open_newest
 from ..parameters import PreparedAssignment, loop_variables, model_variables, stored_for
 from ..pickling.extension_states import put_states
 from ..pickling.generators import StoredGenerators
+from ..pickling.present_parts import PresentParts
 from ..proving import proof_of
 from ..resumption import (
     all_extensions,
@@ -166,11 +167,21 @@ class Resume(SimpleExtension):
         if load_log:
             state.log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
         if load_iteration_state:
-            state.iteration_state = checkpoint.iteration_state()
+            self._read_iteration_state(checkpoint, state)
+        return state
+
+    def _read_iteration_state(self, checkpoint: Any, state: _State) -> None:
+        main_loop = self.main_loop
+        # A data stream that was saved by its state alone is this main loop's.
+        present = PresentParts(main_loop)
+        try:
+            state.iteration_state = checkpoint.iteration_state(present=present)
             check_stream(main_loop, state.iteration_state, checkpoint.path)
             state.generators = StoredGenerators.of(checkpoint, main_loop)
             put_random_state(checkpoint)
-        return state
+        except BaseException:
+            present.give_back()
+            raise
 
     def _put(self, state: _State, checkpoint: Any, event: Any) -> None:
         main_loop, log = self.main_loop, state.log

@@ -219,10 +219,11 @@ class LegacyCheckpoint:
         self._require(MAIN, "log")
         return find_log(self._source.pickles[MAIN].read(), path=self.path, member=MAIN)
 
-    def iteration_state(self, *, main: Main = None) -> Any:
+    def iteration_state(self, *, main: Main = None, present: Any = None) -> Any:
         """Unpickle the pair of data stream and epoch iterator.
 
-        Runs what the file says, and needs Blocks and Fuel.
+        Runs what the file says, and needs Blocks and Fuel. Nothing in it was
+        saved by its state alone, so that ``present`` is not asked.
         """
         if ITERATION_STATE in self._source.pickles:
             return self.load(ITERATION_STATE, main=main)

@@ -7,10 +7,21 @@ import types
 import weakref
 from typing import Any
 
+from .loaders import is_live
+
 __all__ = ["cure_for", "place_of_definition"]
 
 _OPEN_ON_USE = "Keep the path, leave the {} out of __getstate__, and open it on first use"
 _MAKE_ANEW = "Leave it out with __getstate__, and make it anew in __setstate__ or on first use"
+
+_SAVE_BY_STATE = (
+    "Keep it in the object that is the data stream beside the loader or data set that it came "
+    "from; or use miniblocks.loaders.LoaderStream (docs/resuming.rst, other streams)"
+)
+_MAKE_BY_FUNCTION = (
+    "It is Grain's own: give LoaderStream a function that makes the loader (docs/resuming.rst, "
+    "other streams)"
+)
 
 _CURES: tuple[tuple[tuple[type, ...], str], ...] = (
     (
@@ -32,7 +43,11 @@ def cure_for(thing: Any, error: Exception) -> str:
         return "Or keep it as a NumPy array, which is stored outside of the pickle"
     # Asking ``isinstance`` would ask a weak proxy for what it stands for.
     cls = type(thing)
+    if is_live(thing):
+        return _SAVE_BY_STATE
     if cls is types.FunctionType:
+        if str(thing.__module__).partition(".")[0] == "grain":
+            return _MAKE_BY_FUNCTION
         if thing.__name__ == "<lambda>":
             return "Write the lambda as a function with a name, at the top level of a module"
         return "Move the function to the top level of a module"

@@ -21,6 +21,7 @@ from numpy.random import bit_generator as bit_generators
 from numpy.random import mtrand
 
 from ..errors import LoadError
+from . import torch_random
 
 __all__ = ["foreign_reducers"]
 
@@ -53,12 +54,17 @@ def foreign_reducers(protocol: int, *, by_reference: bool) -> Iterator[tuple[typ
     yield np.random.Generator, _reduce_generator
     yield np.random.RandomState, _by_name(_reduce_random_state, by_reference)
     if by_reference:
-        yield random.Random, _by_name(lambda thing: thing.__reduce_ex__(protocol), by_reference)
+        classes = [random.Random, torch_random.generator_class()]
+        for cls in filter(None, classes):
+            yield cls, _by_name(lambda thing: thing.__reduce_ex__(protocol), by_reference)
 
 
 def _by_name(reduce: Reducer, by_reference: bool) -> Reducer:
     def reduce_global(thing: Any) -> Any:
-        for name in ("random", "numpy.random", "numpy.random.bit_generator"):
+        names = ["random", "numpy.random", "numpy.random.bit_generator"]
+        if torch_random.default_generator() is not None:
+            names.append("torch")
+        for name in names:
             if thing is global_generator(name):
                 return global_generator, (name,)
         return reduce(thing)
@@ -74,6 +80,8 @@ def global_generator(name: str) -> Any:
         return mtrand._rand
     if name == "numpy.random.bit_generator":
         return mtrand._rand._bit_generator
+    if name == "torch":
+        return importlib.import_module(name).default_generator
     raise LoadError(f"there is no global generator {name!r:.60}")
 
 

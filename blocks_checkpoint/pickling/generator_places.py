@@ -20,7 +20,20 @@ from ..errors import LoadError
 from .extension_states import named_extensions
 from .generator_states import is_generator, is_global, new_generator, put_state, state_of
 
-__all__ = ["check_described", "describe_generators", "find_generators", "put_generators"]
+__all__ = [
+    "LEAVES",
+    "STREAM_PARTS",
+    "Path",
+    "check_described",
+    "children_of",
+    "describe_generators",
+    "find_generators",
+    "part_of",
+    "put_generators",
+    "replace_at",
+    "spelled",
+    "take_step",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +46,8 @@ STREAM_PARTS = ("data_stream", "epoch_iterator")
 MAX_DEPTH = 12
 #: Longer ones are data.
 MAX_ELEMENTS = 1000
-_LEAVES: tuple[type, ...] = (
+#: Nothing hangs in these.
+LEAVES: tuple[type, ...] = (
     *(str, bytes, int, float, complex, bool, type(None)),
     *(type, FunctionType, BuiltinFunctionType, ModuleType),
 )
@@ -58,7 +72,7 @@ def _parts_of(main_loop: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _walk(path: Path, thing: Any, seen: set[int]) -> Iterator[tuple[Path, Any]]:
-    if isinstance(thing, _LEAVES):
+    if isinstance(thing, LEAVES):
         return
     if is_generator(thing):
         if not is_global(thing):
@@ -67,7 +81,7 @@ def _walk(path: Path, thing: Any, seen: set[int]) -> Iterator[tuple[Path, Any]]:
     if id(thing) in seen or len(path) > MAX_DEPTH or _is_of_an_engine(thing):
         return
     seen.add(id(thing))
-    for step, child in _children(thing):
+    for step, child in children_of(thing):
         yield from _walk((*path, step), child, seen)
 
 
@@ -76,7 +90,8 @@ def _is_of_an_engine(thing: Any) -> bool:
     return type(thing).__module__.partition(".")[0] in (*ENGINES, "numpy")
 
 
-def _children(thing: Any) -> Iterator[tuple[Any, Any]]:
+def children_of(thing: Any) -> Iterator[tuple[Any, Any]]:
+    """Go through what hangs in an object, each with the step that leads to it."""
     if isinstance(thing, (list, tuple)):
         if len(thing) <= MAX_ELEMENTS:
             yield from enumerate(thing)
@@ -179,63 +194,76 @@ def put_generators(main_loop: Any, described: Sequence[Mapping[str, Any]]) -> No
         here = [path for path in paths if path in waiting]
         waiting.difference_update(here)
         if not here:
-            logger.info("no random generator hangs at %s here", _spelled(paths[0]))
+            logger.info("no random generator hangs at %s here", spelled(paths[0]))
             continue
         generator = inside[0] if inside else present[here[0]]
         if not inside:
             try:
                 put_state(generator, each["state"])
             except LoadError as error:
-                logger.debug("%s: %s", _spelled(here[0]), error)
+                logger.debug("%s: %s", spelled(here[0]), error)
                 generator = new_generator(each["state"])
         for path in here:
             if type(present[path]) is not type(generator):
                 logger.warning(
                     "the random generator at %s was a %s: it begins anew",
-                    _spelled(path),
+                    spelled(path),
                     type(generator).__name__,
                 )
             elif present[path] is not generator:
                 _assign(main_loop, path, generator, each["state"])
-    for path in sorted(waiting, key=_spelled):
+    for path in sorted(waiting, key=spelled):
         logger.warning(
-            "the file has no state for the random generator at %s: it begins anew", _spelled(path)
+            "the file has no state for the random generator at %s: it begins anew", spelled(path)
         )
 
 
 def _assign(main_loop: Any, path: Path, generator: Any, state: Mapping[str, Any]) -> None:
     """Let a place have this generator; or else one in the same state."""
-    holder = _part(main_loop, path[0])
+    holder = part_of(main_loop, path[0])
     for step in path[1:-1]:
-        holder = _step(holder, step)
+        holder = take_step(holder, step)
     last = path[-1]
     try:
-        if isinstance(last, int):
-            holder[last] = generator
-        elif last[0] == ":":
-            holder[last[1:]] = generator
-        else:
-            setattr(holder, last[1:], generator)
+        replace_at(holder, last, generator)
     except (TypeError, AttributeError) as error:
         logger.warning(
             "the random generator at %s was one with another one, and is no longer: %s",
-            _spelled(path),
+            spelled(path),
             error,
         )
-        put_state(_step(holder, last), state)
+        put_state(take_step(holder, last), state)
 
 
-def _part(main_loop: Any, name: str) -> Any:
+def part_of(main_loop: Any, name: str) -> Any:
+    """Return the part of a main loop that a path begins with."""
     return next(part for each, part in _parts_of(main_loop) if each == name)
 
 
-def _step(holder: Any, step: Any) -> Any:
+def take_step(holder: Any, step: Any) -> Any:
+    """Return what hangs in an object where a step leads."""
     if isinstance(step, int):
         return holder[step]
     return holder[step[1:]] if step[0] == ":" else getattr(holder, step[1:])
 
 
-def _spelled(path: Path) -> str:
+def replace_at(holder: Any, step: Any, thing: Any) -> None:
+    """Let another thing hang in an object where a step leads.
+
+    Raises
+    ------
+    TypeError or AttributeError
+        The object cannot be changed.
+    """
+    if isinstance(step, int):
+        holder[step] = thing
+    elif step[0] == ":":
+        holder[step[1:]] = thing
+    else:
+        setattr(holder, step[1:], thing)
+
+
+def spelled(path: Path) -> str:
     """Write a path as a person would."""
     steps = [
         f"[{step}]" if isinstance(step, int) else step if step[0] == "." else f"[{step[1:]!r}]"

@@ -15,6 +15,7 @@ from numpy.random import bit_generator as bit_generators
 
 from ..errors import LoadError
 from ..safe_unpickling.random_values import checked
+from . import torch_random
 from .random_state import from_json, to_json
 
 __all__ = ["is_generator", "is_global", "new_generator", "put_state", "state_of"]
@@ -28,21 +29,30 @@ _KINDS: dict[str, type] = {
     "SeedSequence": _SEED_SEQUENCE,
     "Random": random.Random,
 }
+#: The kind of PyTorch's generators, whose class is known once it is imported.
+_TORCH = "torch.Generator"
 #: One that draws from the operating system has no state.
 _STATELESS = (random.SystemRandom,)
 
 
 def is_generator(thing: Any) -> bool:
     """Tell whether this is a random generator, or what they are seeded from."""
-    return isinstance(thing, tuple(_KINDS.values())) and not isinstance(thing, _STATELESS)
+    return isinstance(thing, tuple(_kinds().values())) and not isinstance(thing, _STATELESS)
+
+
+def _kinds() -> dict[str, type]:
+    cls = torch_random.generator_class()
+    return _KINDS if cls is None else {**_KINDS, _TORCH: cls}
 
 
 def is_global(thing: Any) -> bool:
     """Tell whether this is a generator that the functions of a module use."""
     # ``random`` and ``numpy.random`` give these functions as methods of them.
     hidden: Any = getattr(np.random.mtrand, "_rand")  # noqa: B009 - not in its stubs
-    return (
-        thing is hidden or thing is hidden._bit_generator or thing is getattr(random, "_inst")  # noqa: B009
+    own: Any = getattr(random, "_inst")  # noqa: B009
+    return any(
+        thing is each
+        for each in (hidden, hidden._bit_generator, own, torch_random.default_generator())
     )
 
 
@@ -51,7 +61,13 @@ def state_of(generator: Any) -> dict[str, Any]:
 
     Nothing is drawn.
     """
-    kind = next(name for name, cls in _KINDS.items() if isinstance(generator, cls))
+    kind = next(name for name, cls in _kinds().items() if isinstance(generator, cls))
+    if kind == _TORCH:
+        return {
+            "kind": kind,
+            "device": str(generator.device),
+            "state": torch_random.state_of(generator),
+        }
     if kind == "Random":
         version, words, gauss = generator.getstate()
         return {"kind": kind, "state": [version, list(words), gauss]}
@@ -101,12 +117,15 @@ def put_state(generator: Any, stored: Mapping[str, Any]) -> None:
 
 def _put(generator: Any, stored: Mapping[str, Any]) -> None:
     kind = stored["kind"]
-    expected: Any = _KINDS[kind]
+    expected: Any = _kinds()[kind]
     if not isinstance(generator, expected):
         raise TypeError(f"it is that of a {kind}, and here is a {type(generator).__name__}")
     if kind == "Random":
         version, words, gauss = stored["state"]
         generator.setstate((version, tuple(words), gauss))
+        return
+    if kind == _TORCH:
+        torch_random.put_state(generator, stored["state"])
         return
     if kind == "SeedSequence":
         _spawn(generator, stored["seeds"])
@@ -155,8 +174,12 @@ def new_generator(stored: Mapping[str, Any]) -> Any:
 
 def _new(stored: Mapping[str, Any]) -> Any:
     kind = stored["kind"]
-    if kind not in _KINDS:
+    if kind not in _kinds():
         raise ValueError(f"there is no generator of the kind {kind!r:.40}")
+    if kind == _TORCH:
+        made = torch_random.new_generator(stored["device"])
+        torch_random.put_state(made, stored["state"])
+        return made
     if kind == "Random":
         made = random.Random()
         version, words, gauss = stored["state"]

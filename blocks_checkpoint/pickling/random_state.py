@@ -1,4 +1,4 @@
-"""The global generators of ``random`` and ``numpy.random``, as JSON.
+"""The global generators of ``random``, ``numpy.random`` and PyTorch, as JSON.
 
 JSON rather than a pickle: this member can be read from a file one does not
 trust.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DamagedCheckpoint
+from . import torch_random
 
 __all__ = ["beside", "capture", "from_json", "restore", "to_json"]
 
@@ -27,7 +28,9 @@ _LAST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 def capture(
     variables: Mapping[str, Any] | None = None, held: Sequence[Mapping[str, Any]] = ()
 ) -> bytes:
-    """Write down the state of both generators without advancing them.
+    """Write down the states of the generators without advancing them.
+
+    PyTorch's is among them where the program has imported it.
 
     Parameters
     ----------
@@ -42,6 +45,9 @@ def capture(
         "random": [version, list(words), gauss],
         "numpy.random": to_json(np.random.get_state(legacy=False)),
     }
+    of_torch = torch_random.default_generator()
+    if of_torch is not None:
+        state["torch"] = torch_random.state_of(of_torch)
     if variables:
         state["variables"] = dict(variables)
     if held:
@@ -67,20 +73,28 @@ def beside(encoded: bytes) -> tuple[dict[str, Any], list[Any]]:
 
 
 def restore(encoded: bytes) -> None:
-    """Put both generators into a state that :func:`capture` wrote down.
+    """Put the generators into a state that :func:`capture` wrote down.
+
+    PyTorch's is left alone in a process that has not imported it.
 
     Raises
     ------
     DamagedCheckpoint
-        It is not such a state. Neither generator has changed then, or only
-        the first.
+        It is not such a state. No generator has changed then, or only the
+        first ones.
     """
     try:
         state = json.loads(encoded)
         version, words, gauss = state["random"]
         random.setstate((version, tuple(words), gauss))
         _restore_numpy(from_json(state["numpy.random"]))
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        of_torch = torch_random.default_generator()
+        if "torch" in state and of_torch is not None:
+            torch_random.put_state(of_torch, state["torch"])
+    except (
+        *(ValueError, TypeError, LookupError, OverflowError),
+        *(RecursionError, AttributeError),
+    ) as error:
         raise DamagedCheckpoint(
             f"this is not the state of random generators: {error}", member="random_state"
         ) from error

@@ -10,6 +10,7 @@ from .. import diagnosis
 from ..engines import identity
 from ..zip_pickler import PicklerSettings, ZipPickler, write_pickles
 from .array_table import ArrayTable
+from .stateful import find_stateful
 
 __all__ = [
     "known_variables",
@@ -73,10 +74,19 @@ def _met_while_pickling(main_loop: Any, persistent_id: Callable[[Any], Any] | No
 def _table_of(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> ArrayTable:
     def write(deep: bool) -> ArrayTable:
         table = ArrayTable()
-        ZipPickler(table, PicklerSettings(persistent_id=persistent_id), deep=deep).dump(main_loop)
+        ZipPickler(table, settings, deep=deep).dump(main_loop)
         return table
 
-    return write_pickles(write)
+    stateful = find_stateful(getattr(main_loop, "iteration_state", None))
+    settings = PicklerSettings(persistent_id=persistent_id, stateful=stateful)
+    try:
+        return write_pickles(write)
+    except Exception:
+        # A data stream that can be saved by its state alone is no obstacle.
+        if not stateful.parts:
+            raise
+        stateful.only_by_state = True
+        return write_pickles(write)
 
 
 def _met_around_obstacles(main_loop: Any) -> list[Any]:
