@@ -5,27 +5,31 @@ import random
 import sys
 
 import numpy
-from drifting import At, make_main_loop, seen_by, values_of
+from drifting import make_main_loop, seen_by, values_of
 
 from blocks_checkpoint import Checkpoint, Resume, continue_training
+from blocks_checkpoint.miniblocks.extensions import TrainingExtension
 
 
 class Broken(Exception):
     """What ends a run."""
 
 
-class BreakOff:
-    """Fails at an iteration; not in a run that goes on."""
+#: What is to happen, by event and iterations done; each once.
+FATE = {}
 
-    def __init__(self, iteration):
-        self.iteration = iteration
 
-    def __getstate__(self):
-        return {"iteration": None}
+class Fate(TrainingExtension):
+    """Lets happen what is to happen."""
 
-    def __call__(self, main_loop):
-        if main_loop.status["iterations_done"] == self.iteration:
-            raise Broken
+    def dispatch(self, callback_name, *args):
+        action = FATE.pop((str(callback_name), self.main_loop.status["iterations_done"]), None)
+        if action is not None:
+            action()
+
+
+def fail():
+    raise Broken
 
 
 def outcome_of(main_loop):
@@ -49,18 +53,23 @@ def straight(make_stream, **kwargs):
     return outcome_of(main_loop)
 
 
+def make_saving(path, make_stream, **kwargs):
+    """Return a main loop that saves after every batch and epoch."""
+    saving = Checkpoint(path, every_n_batches=1, after_epoch=True, **kwargs)
+    return make_main_loop(saving, Fate(), stream=make_stream())
+
+
 def saved_until(path, make_stream, iteration, *, at="before_batch", **kwargs):
     """Train until an iteration, saving after every batch and epoch, and break off."""
-    main_loop = make_main_loop(
-        Checkpoint(path, every_n_batches=1, after_epoch=True, **kwargs),
-        At(BreakOff(iteration), **{at: True}),
-        stream=make_stream(),
-    )
+    main_loop = make_saving(path, make_stream, **kwargs)
+    FATE[at, iteration] = fail
     try:
         main_loop.run()
     except Broken:
         scramble()
         return main_loop
+    finally:
+        FATE.clear()
     raise AssertionError("the run came to its end")
 
 

@@ -98,6 +98,8 @@ class Reading:
 class Epoch:
     """One epoch of a loader."""
 
+    has_ended = False
+
     def __init__(self, numbers):
         self.left = list(numbers)
 
@@ -106,6 +108,7 @@ class Epoch:
 
     def __next__(self):
         if not self.left:
+            self.has_ended = True
             raise StopIteration
         taken, self.left = self.left[:BATCH_SIZE], self.left[BATCH_SIZE:]
         return batch_of(taken)
@@ -141,12 +144,14 @@ class LoaderThatKnows(Loader):
 
     def __iter__(self):
         # From the end of an epoch it goes on with the next one.
-        self.present = Epoch(self.resumed) if self.resumed else super().__iter__()
+        self.present = super().__iter__() if self.resumed is None else Epoch(self.resumed)
         self.resumed = None
         return self.present
 
     def state_dict(self):
-        return {"left": list(self.resumed or () if self.present is None else self.present.left)}
+        if self.present is None or self.present.has_ended:
+            return {"left": self.resumed}
+        return {"left": list(self.present.left)}
 
     def load_state_dict(self, state):
         self.present, self.resumed = None, state["left"]

@@ -3,7 +3,8 @@
 import numpy
 import torch
 from drifting import BATCH_SIZE, EXAMPLES
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, default_collate, get_worker_info
+from torchdata.nodes import Batcher, Loader, Mapper, Prefetcher, SamplerWrapper
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from blocks_checkpoint.engines import current
@@ -136,6 +137,32 @@ def endless():
     return make_loader(StatefulExamples())
 
 
+class OrderByEpoch:
+    """Orders examples as the number of the epoch says."""
+
+    def __init__(self):
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        return iter(numpy.random.default_rng(self.epoch).permutation(EXAMPLES).tolist())
+
+    def __len__(self):
+        return EXAMPLES
+
+
+def nodes():
+    """Return a loader of torchdata's graphs of nodes, which reads ahead in a thread."""
+    node = Mapper(Batcher(SamplerWrapper(OrderByEpoch()), BATCH_SIZE), collate)
+    return Loader(Prefetcher(node, 2))
+
+
+def collate(numbers):
+    return default_collate([example(number) for number in numbers])
+
+
 MAKERS = {
     "own-class": lambda: TorchStream(make_loader(shuffle=True)),
     "own-class-seeded": lambda: TorchStream(make_loader(shuffle=True, seed=3)),
@@ -152,8 +179,9 @@ MAKERS = {
     "stream-of-function": lambda: LoaderStream(shuffled, SOURCES),
     "stream-endless": lambda: LoaderStream(endless, SOURCES, batches_per_epoch=4),
     "stream-iterable": lambda: LoaderStream(
-        make_loader(StatefulExamples(EXAMPLES), num_workers=2), SOURCES
+        make_loader(StatefulExamples(EXAMPLES // 2), num_workers=2), SOURCES
     ),
+    "stream-nodes": lambda: LoaderStream(nodes, SOURCES),
     "stream-unpicklable": lambda: LoaderStream(
         make_loader(Shifted(), shuffle=True, seed=3), SOURCES
     ),
