@@ -29,6 +29,7 @@ KINDS = [
     "own-class-workers",
     "own-class-noisy",
     "own-state",
+    "own-state-apart",
     "stream",
     "stream-seeded",
     "stream-workers",

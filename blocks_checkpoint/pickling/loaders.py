@@ -19,6 +19,7 @@ __all__ = [
     "is_live",
     "is_loader",
     "is_of_torch_networks",
+    "iterator_of",
     "load_state",
     "loader_types",
     "origin_of",
@@ -94,7 +95,7 @@ def has_begun(thing: Any) -> bool:
     """
     if not is_loader(thing):
         return True
-    return thing._iterator is not None or thing.next_iter_state is not None
+    return thing._iterator is not None or getattr(thing, "next_iter_state", None) is not None
 
 
 def without_live_parts(thing: Any, state: Any) -> Any:
@@ -125,6 +126,16 @@ def load_state(loader: Any, state: Any) -> None:
     loader.load_state_dict({} if state is None else state)
     if state is not None:
         loader.state_dict()
+
+
+def iterator_of(loader: Any) -> Any:
+    """Return the iterator of the epoch that a StatefulDataLoader is in.
+
+    Who has a loader in its own state may have asked for the iterator already;
+    to ask a second time would begin the next epoch.
+    """
+    is_taken = loader._iterator is not None and not loader._initial_iter_for_state_dict
+    return loader._iterator if is_taken else iter(loader)
 
 
 def origin_of(iterator: Any, loaders: Iterable[Any], sources: list[Any]) -> Any:

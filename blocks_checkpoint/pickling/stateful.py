@@ -34,6 +34,7 @@ from .loaders import (
     is_live,
     is_loader,
     is_of_torch_networks,
+    iterator_of,
     load_state,
     loader_types,
     origin_of,
@@ -363,7 +364,7 @@ def _reduce_iterator(iterator: Any, origin: Any) -> Any:
             "that it could have come from"
         )
     if is_loader(origin):
-        return iter, (origin,)
+        return iterator_of, (origin,)
     return continued, (origin, iterator.get_state())
 
 

@@ -119,6 +119,13 @@ class StatefulTorchStream(TorchStream):
         self.iterator = iter(self.loader)
 
 
+class StatefulTorchStreamApart(StatefulTorchStream):
+    """One whose epoch iterator is another object, around the same iterator."""
+
+    def get_epoch_iterator(self, as_dict=False):
+        return Batches(super().get_epoch_iterator(as_dict).iterator)
+
+
 class Shifted(Examples):
     """Has a function that cannot be pickled."""
 
@@ -170,6 +177,7 @@ MAKERS = {
     "own-class-noisy": lambda: TorchStream(make_loader(NoisyExamples(), shuffle=True)),
     "own-class-unpicklable": lambda: TorchStream(make_loader(Shifted(), shuffle=True, seed=3)),
     "own-state": lambda: StatefulTorchStream(make_loader()),
+    "own-state-apart": lambda: StatefulTorchStreamApart(make_loader(shuffle=True)),
     "stream": lambda: LoaderStream(make_loader(shuffle=True), SOURCES),
     "stream-seeded": lambda: LoaderStream(make_loader(shuffle=True, seed=3), SOURCES),
     "stream-workers": lambda: LoaderStream(
