@@ -30,8 +30,10 @@ from blocks_checkpoint import (
     load_parameters,
     open_checkpoint,
 )
+from blocks_checkpoint.engines import current
 from blocks_checkpoint.miniblocks.loaders import LoaderStream
 from blocks_checkpoint.miniblocks.transformers import Mapping
+from blocks_checkpoint.pickling.reachable import variables_without_arrays
 from blocks_checkpoint.pickling.stateful import find_stateful, methods_of, put_saved, saved_state
 
 KINDS = sorted(stateful_streams.MAKERS)
@@ -199,6 +201,14 @@ def test_only_what_hangs_in_stream_and_epoch_iterator_is_asked(path):
         (("data_stream", ".held", 0), outer),
         (("epoch_iterator", ":of the epoch"), own),
     ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_stream_that_cannot_be_pickled_hides_no_random_stream_of_the_engine():
+    main_loop = make_main_loop(stream=unpicklable())
+    assert variables_without_arrays(main_loop) == []
+    main_loop.draws = current().random_stream(21).uniform(size=(), low=0.0, high=1.0)
+    assert len(variables_without_arrays(main_loop)) == 1
 
 
 @pytest.mark.parametrize("iteration", [2, 4, 5])
