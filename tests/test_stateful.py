@@ -62,6 +62,13 @@ def test_run_on_a_stream_with_a_state_goes_on_exactly(path, kind, iteration, at,
     assert gone_on(how, path, maker(kind)) == straight(maker(kind))
 
 
+@pytest.mark.parametrize("how", ["continue", "resume"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_batch_that_was_read_and_not_trained_on_comes_next(path, kind, how):
+    saved_until(path, maker(kind), 3, at="after_batch", before_batch=True)
+    assert gone_on(how, path, maker(kind)) == straight(maker(kind))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_run_that_saves_equals_one_that_does_not(path, kind):
     everything = dict.fromkeys(["before_training", "before_epoch", "before_batch"], True)
