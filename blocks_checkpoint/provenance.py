@@ -35,10 +35,10 @@ def versions() -> dict[str, str]:
         "blocks_checkpoint": __version__,
         **loaded_versions(),
     }
-    for name in ("blocks", "fuel", "h5py", "scipy"):
+    for name in ("blocks", "fuel", "h5py", "scipy", "grain", "torch", "torchdata"):
         version = getattr(sys.modules.get(name), "__version__", None)
         if isinstance(version, str):
-            found[name] = version
+            found[name] = str(version)
     return found
 
 

@@ -10,7 +10,13 @@ import pytest
 from drifting import At, make_main_loop, make_stream
 from stream_runs import KILLED, StreamServer, check_killed_again_and_again
 
-from blocks_checkpoint import Checkpoint, DamagedCheckpoint, UnpicklableError, load_main_loop
+from blocks_checkpoint import (
+    Checkpoint,
+    DamagedCheckpoint,
+    UnpicklableError,
+    load_main_loop,
+    open_checkpoint,
+)
 from blocks_checkpoint.miniblocks.loaders import LoaderStream
 from blocks_checkpoint.pickling import random_state
 from blocks_checkpoint.pickling.generator_places import describe_generators, put_generators
@@ -134,6 +140,13 @@ def test_global_generator_of_pytorch_stays_one(torch, tmp_path):
     stream.of_torch = torch.default_generator
     make_main_loop(Checkpoint(path), stream=stream, epochs=1).run()
     assert load_main_loop(path).data_stream.of_torch is torch.default_generator
+
+
+def test_file_says_which_pytorch_it_needs(torch, tmp_path):
+    path = str(tmp_path / "run.zip")
+    make_main_loop(Checkpoint(path), stream=make_stream(), epochs=1).run()
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.manifest["versions"]["torch"] == torch.__version__
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
