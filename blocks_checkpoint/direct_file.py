@@ -45,7 +45,7 @@ def past_the_cache(file: BinaryIO, nbytes: int) -> BinaryIO:
     binary file
         The caller has to flush it in the end.
     """
-    if nbytes < WORTH_IT or not _set_direct(file, True):
+    if nbytes < WORTH_IT or not _is_on_a_disk(file) or not _set_direct(file, True):
         return file
     return cast(BinaryIO, DirectFile(file))
 
@@ -115,10 +115,17 @@ class DirectFile:
         _set_direct(self._file, False)
 
 
+def _is_on_a_disk(file: BinaryIO) -> bool:
+    """Tell whether the file system lies on a device of its own.
+
+    Those in memory, on a network, or in layers on others do not, nor does
+    Btrfs. Some of them take direct writes, and none gains by it.
+    """
+    return sys.platform == "linux" and os.major(os.fstat(file.fileno()).st_dev) != 0
+
+
 def _set_direct(file: BinaryIO, is_direct: bool) -> bool:
     """Switch direct mode on or off; return whether that can be done."""
-    if sys.platform != "linux":
-        return False
     try:
         flags = fcntl.fcntl(file.fileno(), fcntl.F_GETFL)
         wanted = flags | os.O_DIRECT if is_direct else flags & ~os.O_DIRECT

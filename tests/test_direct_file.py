@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -128,6 +129,13 @@ def test_small_file_is_written_through_the_cache(file):
     fcntl.fcntl(file.fileno(), fcntl.F_SETFL, 0)
     assert past_the_cache(file, WORTH_IT - 1) is file
     assert not is_direct(file)
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="there is no file system in memory")
+def test_file_that_is_in_memory_is_written_in_the_plain_way():
+    with tempfile.TemporaryFile(dir="/dev/shm", buffering=0) as file:
+        assert past_the_cache(file, WORTH_IT) is file
+        assert not is_direct(file)
 
 
 def test_file_system_without_the_mode_is_written_to_through_the_cache(file, monkeypatch):

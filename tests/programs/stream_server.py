@@ -9,6 +9,7 @@ what the run came to. A line of output is the exit code.
 
 import importlib
 import json
+import multiprocessing
 import os
 import pickle
 import signal
@@ -24,7 +25,14 @@ from blocks_checkpoint import Resume, continue_training  # noqa: E402
 from blocks_checkpoint.engines import current  # noqa: E402
 
 
+def end_workers():
+    """Kill those who would outlive this process, and with them the memory that they share."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
+
+
 def kill():
+    end_workers()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -62,6 +70,7 @@ def run(order, streams):
             sys.excepthook(*sys.exc_info())
         finally:
             sys.stderr.flush()
+            end_workers()
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
