@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Container, Mapping
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from .errors import DamagedCheckpoint, HostileCheckpoint, UnsupportedFormat
@@ -144,16 +145,16 @@ def _are_plain_rows(rows: list[Any], members: Container[str]) -> bool:
     """
     try:
         for field, types in _ROW_FIELDS.items():
-            if not {type(row[field]) for row in rows} <= set(types):
+            if not set(map(type, map(itemgetter(field), rows))) <= set(types):
                 return False
-        lengths = list(chain.from_iterable([row["shape"] for row in rows]))
+        lengths = list(chain.from_iterable(map(itemgetter("shape"), rows)))
     except (KeyError, TypeError):
         return False
     return (
         # By type, since True equals 1.
         set(map(type, lengths)) <= {int}
         and min(lengths, default=0) >= 0
-        and all(row["member"] in members for row in rows)
+        and all(map(members.__contains__, map(itemgetter("member"), rows)))
     )
 
 
