@@ -7,6 +7,7 @@ pickles like any other: reading them runs what their writer chose.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +19,9 @@ from typing import Any, BinaryIO, Union
 import numpy as np
 
 from .archive import ArchiveReader, Damage
-from .errors import CheckpointError, HostileCheckpoint, LoadError, NotACheckpoint
-from .format import CHAIN, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .garbage import no_garbage_collection
+from .errors import CheckpointError, DamagedCheckpoint, HostileCheckpoint, LoadError, NotACheckpoint
+from .format import CHAIN, EXTENSION_STATES, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .loading import LoadingSession
 from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
@@ -276,6 +277,27 @@ class CheckpointFile:
             return {}, []
         with self._naming(RANDOM_STATE):
             return random_state.beside(self.archive.read(RANDOM_STATE))
+
+    def states(self, kind: str) -> dict[str, Any]:
+        """Return what extensions, or quantities that they monitor, had for a state.
+
+        Parameters
+        ----------
+        kind : {'extensions', 'quantities'}
+
+        Returns
+        -------
+        dict of str to object
+            By name of the extension.
+        """
+        if EXTENSION_STATES not in self.archive.members:
+            return {}
+        with self._naming(EXTENSION_STATES):
+            content = self.archive.read(EXTENSION_STATES)
+            try:
+                return dict(json.loads(content).get(kind, {}))
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                raise DamagedCheckpoint(f"these are no states of extensions: {error}") from error
 
     def verify(self, progress: Any = None) -> list[Damage]:
         """Check every byte of the file.

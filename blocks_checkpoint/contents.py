@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .format import ITERATION_STATE, LOG
+from .monitored import quantity_states
 from .naming import is_statistic
 from .pickling.extension_states import states_of
 from .pickling.generator_places import describe_generators
@@ -46,8 +47,9 @@ class Contents:
         Descriptions of what will end the run, for the manifest.
     generators : sequence of dict
         Random generators that the main loop has apart from its data stream.
-    extensions : mapping of str to object
-        What extensions say that their state is, for the manifest.
+    states : mapping of str to dict
+        What extensions, and the quantities that they monitor, say that their
+        state is.
     root_name : str
         What paths in messages begin with.
     """
@@ -63,7 +65,7 @@ class Contents:
     status: Mapping[str, Any] = field(default_factory=dict)
     limits: Sequence[str] = ()
     generators: Sequence[Mapping[str, Any]] = ()
-    extensions: Mapping[str, Any] = field(default_factory=dict)
+    states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     root_name: str = "main_loop"
 
     @property
@@ -127,5 +129,8 @@ class Contents:
             status=main_loop.log.status,
             limits=[limit.description for limit in limits_of(main_loop.extensions)],
             generators=describe_generators(main_loop),
-            extensions=states_of(all_extensions(main_loop)),
+            states={
+                "extensions": states_of(all_extensions(main_loop)),
+                "quantities": quantity_states(all_extensions(main_loop)),
+            },
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CHAIN",
+    "EXTENSION_STATES",
     "FORMAT",
     "FORMAT_VERSION",
     "ITERATION_STATE",
@@ -22,10 +23,11 @@ LOG = "log"
 ITERATION_STATE = "iteration_state"
 MAIN = "pkl"
 RANDOM_STATE = "random_state"
+EXTENSION_STATES = "extension_states"
 
 #: Written and read one after another, by one pickler and one unpickler.
 CHAIN = (ITERATION_STATE, MAIN)
 
 #: Members that are no arrays. No variable's member may be called like one of
 #: them, not even as a folder: ``unzip`` cannot make ``log`` and ``log/W.npy``.
-RESERVED = (MANIFEST, LOG, ITERATION_STATE, MAIN, RANDOM_STATE)
+RESERVED = (MANIFEST, LOG, ITERATION_STATE, MAIN, RANDOM_STATE, EXTENSION_STATES)

@@ -24,6 +24,7 @@ from .cost import SaveCost
 from .engines import stored_value
 from .errors import CheckpointWarning, SaveError, UnpicklableError
 from .format import (
+    EXTENSION_STATES,
     FORMAT,
     FORMAT_VERSION,
     ITERATION_STATE,
@@ -220,10 +221,11 @@ def _assemble(
         members[RANDOM_STATE] = [
             random_state.capture(describe_values(table.others), contents.generators)
         ]
+    if any(contents.states.values()):
+        members[EXTENSION_STATES] = [json.dumps(contents.states).encode()]
     needs = _main_needs(pickled)
     manifest = _manifest(rows, described, contents.status, needs)
     manifest["limits"] = list(contents.limits)
-    manifest["extensions"] = dict(contents.extensions)
     if failure is not None:
         manifest["main_loop_error"] = str(failure)
     return Snapshot(members, arrays, manifest, failure=failure)

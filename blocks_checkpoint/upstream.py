@@ -6,12 +6,11 @@ import logging
 import sys
 from typing import Any
 
-import numpy as np
-
 from .engines import identity
-from .resumption import all_extensions, is_blocks_loop
+from .monitored import running_sums
+from .resumption import is_blocks_loop
 
-__all__ = ["begin_announced_training", "only", "reads_ahead", "reopen_files", "running_sums"]
+__all__ = ["begin_announced_training", "reads_ahead", "reopen_files"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,24 +51,6 @@ def reads_ahead(stream: Any) -> str | None:
     return None
 
 
-def running_sums(main_loop: Any) -> set[int]:
-    """Identify the shared variables in which a Blocks loop sums up over an epoch.
-
-    Its monitoring of the training data sets them to nothing before training,
-    also where what they hold has just been loaded.
-    """
-    module = sys.modules.get("blocks.extensions.monitoring")
-    if module is None or not is_blocks_loop(main_loop):
-        return set()
-    return {
-        identity(variable)
-        for extension in all_extensions(main_loop)
-        if isinstance(extension, module.TrainingDataMonitoring)
-        for buffer in (extension._variables, extension._required_for_non_variables)
-        for variable, _ in buffer.accumulation_updates
-    }
-
-
 def begin_announced_training(main_loop: Any) -> None:
     """Begin a training that was saved when a Blocks loop had just announced it.
 
@@ -83,10 +64,3 @@ def begin_announced_training(main_loop: Any) -> None:
             extension.main_loop = main_loop
         main_loop.algorithm.initialize()
         main_loop.status["training_started"] = True
-
-
-def only(pairs: list[tuple[Any, Any]], variables: set[int]) -> list[tuple[Any, Any]]:
-    """Return copies of the values that are for these variables."""
-    return [
-        (variable, np.array(value)) for variable, value in pairs if identity(variable) in variables
-    ]

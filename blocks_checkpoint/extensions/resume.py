@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..candidates import open_newest
+from ..monitored import RunningSums, forget_sums
 from ..parameters import PreparedAssignment, loop_variables, model_variables, stored_for
 from ..pickling.extension_states import put_states
 from ..pickling.generators import StoredGenerators
@@ -27,7 +29,7 @@ from ..resumption import (
     put_random_state,
 )
 from ..tiers import descend
-from ..upstream import only, reopen_files, running_sums
+from ..upstream import reopen_files
 from .base import SimpleExtension
 from .deferral import after_all_extensions
 
@@ -165,6 +167,7 @@ class Resume(SimpleExtension):
         assignment.require_complete(checkpoint.path, strict=True)
         state = _State(assignment.prepare(checkpoint))
         if load_log:
+            state.extensions = _states(checkpoint, "extensions")
             state.log = checkpoint.log(allow=(*self.allow, *log_classes_of(main_loop)))
         if load_iteration_state:
             self._read_iteration_state(checkpoint, state)
@@ -178,6 +181,9 @@ class Resume(SimpleExtension):
             state.iteration_state = checkpoint.iteration_state(present=present)
             check_stream(main_loop, state.iteration_state, checkpoint.path)
             state.generators = StoredGenerators.of(checkpoint, main_loop)
+            state.sums = RunningSums.of(
+                main_loop, state.prepared.pairs, _states(checkpoint, "quantities")
+            )
             put_random_state(checkpoint)
         except BaseException:
             present.give_back()
@@ -188,23 +194,27 @@ class Resume(SimpleExtension):
         state.prepared.carry_out()
         if log is not None:
             put_log(main_loop, log)
-            put_states(all_extensions(main_loop), checkpoint.manifest.get("extensions", {}))
+            put_states(all_extensions(main_loop), state.extensions)
         if state.generators is not None:
             put_iteration_state(main_loop, state.iteration_state, checkpoint.manifest["status"])
             state.generators.put(main_loop)
             reopen_files(main_loop.data_stream)
-            sums = PreparedAssignment(only(state.prepared.pairs, running_sums(main_loop)))
-            if sums.pairs:
-                after_all_extensions(main_loop, self, event, sums.carry_out)
         elif log is not None:
             # Without the iterator of the epoch it was saved in, that epoch
             # begins anew.
             log.status["epoch_started"] = False
+        self._put_sums(state.sums, event)
         self.has_finished = is_blocks_loop(main_loop) and has_finished(
             main_loop, checkpoint.manifest.get("limits")
         )
         if log is not None and not self.has_finished:
             forget_ending(main_loop)
+
+    def _put_sums(self, sums: RunningSums | None, event: Any) -> None:
+        main_loop = self.main_loop
+        put = partial(forget_sums if sums is None else sums.put, main_loop)
+        # Monitoring sets them to nothing before training.
+        after_all_extensions(main_loop, self, event, put)
 
 
 @dataclass
@@ -213,8 +223,16 @@ class _State:
 
     prepared: PreparedAssignment
     log: Any = None
+    extensions: Mapping[str, Any] = field(default_factory=dict)
     iteration_state: Any = None
     generators: StoredGenerators | None = None
+    sums: RunningSums | None = None
+
+
+def _states(checkpoint: Any, kind: str) -> Mapping[str, Any]:
+    # A file that Blocks wrote has none.
+    read = getattr(checkpoint, "states", None)
+    return read(kind) if read else {}
 
 
 class Load(Resume):

@@ -1,4 +1,4 @@
-"""What extensions say that their state is, as values that JSON can hold.
+"""What extensions say that their state is, as plain values.
 
 Who continues a run gets its extensions from the file, whatever they are made
 of. Who resumes it in a newly built main loop has new ones, and settings such
@@ -9,25 +9,27 @@ file, and ``load_state_dict(state)``, which gets it back.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from ..errors import LoadError
+from .exact_json import from_json, to_json
 
-__all__ = ["named_extensions", "put_states", "states_of"]
+__all__ = ["has_state_dict", "named_extensions", "put_states", "states_of"]
 
 logger = logging.getLogger(__name__)
 
-#: Extensions of Blocks that keep what they wait for in attributes.
+#: Extensions that keep what they wait for, or have done, in attributes.
 _KNOWN = {
     ("blocks.extensions.stopping", "FinishIfNoImprovementAfter"): (
         "last_best_iter",
         "last_best_epoch",
+    ),
+    ("blocks.extensions.monitoring", "TrainingDataMonitoring"): ("_last_time_called",),
+    ("blocks_checkpoint.miniblocks.extensions.monitoring", "TrainingDataMonitoring"): (
+        "_last_time_called",
     ),
 }
 
@@ -48,8 +50,8 @@ def named_extensions(extensions: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 def states_of(extensions: Iterable[Any]) -> dict[str, Any]:
     """Return what extensions say that their state is, by their names.
 
-    A state that JSON cannot hold, or that cannot be had, is left out, and
-    reported.
+    They are written as :mod:`.exact_json` writes them. A state that is no plain
+    value, or that cannot be had, is left out, and reported.
     """
     found = {}
     for name, extension in named_extensions(extensions):
@@ -57,7 +59,7 @@ def states_of(extensions: Iterable[Any]) -> dict[str, Any]:
             state = _state_of(extension)
             if state is None:
                 continue
-            found[name] = json.loads(json.dumps(state, default=_plain))
+            found[name] = to_json(state)
         except Exception as error:
             # The save has all the rest of it, and is worth having.
             logger.error(
@@ -70,15 +72,16 @@ def states_of(extensions: Iterable[Any]) -> dict[str, Any]:
 
 
 def _state_of(extension: Any) -> Any:
-    if _has_state_dict(extension):
+    if has_state_dict(extension):
         return extension.state_dict()
     names = _attributes(extension)
     return {name: getattr(extension, name) for name in names} if names else None
 
 
-def _has_state_dict(extension: Any) -> bool:
+def has_state_dict(thing: Any) -> bool:
+    """Tell whether this says what its state is."""
     return all(
-        callable(getattr(type(extension), name, None)) for name in ("state_dict", "load_state_dict")
+        callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict")
     )
 
 
@@ -88,14 +91,6 @@ def _attributes(extension: Any) -> tuple[str, ...]:
         if known:
             return known
     return ()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"it has a {type(value).__name__}")
 
 
 def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
@@ -108,7 +103,7 @@ def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
     """
     present = dict(named_extensions(extensions))
     for name, extension in present.items():
-        if name not in stored and _has_state_dict(extension):
+        if name not in stored and has_state_dict(extension):
             logger.warning("the file has no state for the %s: it begins anew", name)
     for name, state in stored.items():
         extension = present.get(name)
@@ -116,11 +111,12 @@ def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
             logger.info("there is no %s here to be given its state", name)
             continue
         try:
-            if _has_state_dict(extension):
-                extension.load_state_dict(state)
+            value = from_json(state)
+            if has_state_dict(extension):
+                extension.load_state_dict(value)
             else:
                 for attribute in _attributes(extension):
-                    setattr(extension, attribute, state[attribute])
+                    setattr(extension, attribute, value[attribute])
         except Exception as error:
             raise LoadError(
                 f"the {name} does not take the state that it had: {type(error).__name__}: {error}"

@@ -10,6 +10,7 @@ The main loop is that of miniblocks, or that of Blocks where the environment
 variable ``MAIN_LOOP_OF`` says ``blocks``: of both the same names are imported.
 """
 
+import collections
 import hashlib
 import importlib
 import os
@@ -35,6 +36,7 @@ DataStream = _module("streams", STREAMS).DataStream
 Transformer = _module("transformers", STREAMS).Transformer
 schemes = _module("schemes", STREAMS)
 monitoring = _module("extensions.monitoring")
+MonitoredQuantity = _module("monitoring.aggregation").MonitoredQuantity
 stopping = _module("extensions.stopping")
 training = _module("extensions.training")
 ComputationGraph = _module("graph").ComputationGraph
@@ -154,6 +156,27 @@ class Memory(extensions.TrainingExtension):
         self.counts = dict(state["counts"])
 
 
+class Sums(MonitoredQuantity):
+    """Sums up over an epoch in Python, in attributes of several kinds."""
+
+    def __init__(self, *requires, name):
+        super().__init__(list(requires), name=name)
+        self.generator = numpy.random.RandomState(16)
+
+    def initialize(self):
+        self.total, self.single = 0.0, numpy.zeros(3, dtype="float32")
+        self.by_size = collections.Counter()
+
+    def aggregate(self, features):
+        self.total += float(features.sum()) * self.generator.uniform()
+        self.single += features.sum(axis=0).astype("float32") / 3
+        self.by_size[len(features)] += 1
+
+    def get_aggregated_value(self):
+        sizes = sorted(self.by_size.items())
+        return self.total, self.single.tobytes().hex(), sizes
+
+
 def smaller_rate(iterations_done, rate):
     return (rate * 0.99).astype(rate.dtype)
 
@@ -214,7 +237,7 @@ def fast_mode():
 
 
 def make_model_graph(seed=2):
-    """Return the cost, with dropout and without, and a draw of the engine's random stream."""
+    """Return the cost, with dropout and without, and the features."""
     tensor = current().tensor
     initialization = _module("initialization")
     bricks = _module("bricks")
@@ -234,7 +257,7 @@ def make_model_graph(seed=2):
     graph = ComputationGraph(cost)
     dropped = _module("graph").apply_dropout(graph, [features], 0.2, seed=5).outputs[0]
     dropped.name = "cost"
-    return cost, dropped
+    return cost, dropped, features
 
 
 def make_main_loop(
@@ -243,7 +266,7 @@ def make_main_loop(
     """Return the main loop; the global generators begin anew with it."""
     random.seed(5)
     numpy.random.seed(5)
-    cost, dropped = make_model_graph()
+    cost, dropped, features = make_model_graph()
     mode = fast_mode() if mode == "fast" else mode
     draws = current().random_stream(21).uniform(size=(), low=0.0, high=1.0)
     engine_draw = current().function([], draws, mode=mode)
@@ -266,7 +289,9 @@ def make_main_loop(
         extensions=[
             *first,
             Fate(),
-            monitoring.TrainingDataMonitoring([dropped], prefix="train", after_epoch=True),
+            monitoring.TrainingDataMonitoring(
+                [dropped, Sums(features, name="sums")], prefix="train", after_epoch=True
+            ),
             with_validation,
             training.TrackTheBest("valid_cost"),
             stopping.FinishIfNoImprovementAfter("valid_cost_best_so_far", epochs=100),
