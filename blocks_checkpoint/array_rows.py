@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Beside:
             [row["parameter_name"] for row in self.rows] + [each.parameter_name for each in names]
         )
         return [
-            VariableNames(name, parameter_name, each.kind)
+            replace(each, name=name, parameter_name=parameter_name)
             for name, parameter_name, each in zip(free[count:], free_parameter_names[count:], names)
         ]
 
@@ -83,6 +83,8 @@ def name_arrays(
             # Two variables of one array: each has a member to be read by, and
             # the number belongs to the first.
             row["id"] = None
+        if each.unnumbered is not None:
+            row["unnumbered"] = each.unnumbered
         seen.add(stored.number)
         rows.append(row)
         arrays.append((member, stored.array))

@@ -45,11 +45,14 @@ class VariableNames:
     kind : {'parameter', 'buffer', 'shared'}
         A parameter is what training changes; a buffer is what the algorithm
         keeps beside it; anything else is shared.
+    unnumbered : str or None
+        What ``name`` is without its number, where several have that name.
     """
 
     name: str
     parameter_name: str
     kind: str
+    unnumbered: str | None = None
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -213,6 +216,7 @@ def name_variables(
     }
     names: dict[int, str] = {}
     parameter_names: dict[int, str] = {}
+    unnumbered: dict[int, str] = {}
     waiting = sorted(
         variables, key=lambda v: (rank.get(identity(v), len(rank)), creation_number(v))
     )
@@ -230,6 +234,7 @@ def name_variables(
             else:
                 pair = _names_by_place(variable, own)
             raw[key] = pair[0], given_names.get(key, pair[1])
+            unnumbered[key] = pair[0]
         _distinguish(names, {key: name for key, (name, _) in raw.items()})
         # What the model calls its parameters is settled: others make way.
         for of_model in (True, False):
@@ -239,7 +244,12 @@ def name_variables(
             )
         waiting = [variable for variable in waiting if identity(variable) not in names]
     return [
-        VariableNames(names[key], parameter_names[key], kinds[key])
+        VariableNames(
+            names[key],
+            parameter_names[key],
+            kinds[key],
+            unnumbered[key] if unnumbered[key] != names[key] else None,
+        )
         for key in map(identity, variables)
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from .engines import identity, stored_value
 from .errors import ParameterMismatch, ParameterWarning
 from .naming import VariableNames, is_statistic, name_variables
+from .numbered_names import Doubt, Traits, doubts, dtype_family
 from .pickling.reachable import reachable_variables, variables_of_model
 
 __all__ = [
@@ -229,7 +230,8 @@ def match(
         The manifest's description of what is stored. Each parameter among
         them must be taken by some variable.
     optional_kinds : container of str
-        Kinds of variables that stay as they are where nothing fits.
+        Kinds of variables that stay as they are where nothing fits. A warning
+        says so where several have one name, and cannot be told apart.
 
     Returns
     -------
@@ -239,9 +241,19 @@ def match(
     by_name = {row["name"]: row for row in rows}
     assignment = Assignment()
     taken: set[int] = set()
+    doubtful = doubts(
+        [(each, _traits_of(variable, each.kind)) for variable, each in zip(variables, names)],
+        [(row, _traits_of_row(row)) for row in rows],
+    )
+    reported: list[Doubt] = []
     for variable, each in zip(variables, names):
         row = by_parameter_name.get(each.parameter_name) or by_name.get(each.name)
         is_optional = each.kind in optional_kinds
+        doubt = doubtful.get(each.unnumbered or each.name)
+        if is_optional and doubt is not None:
+            if doubt not in reported:
+                reported.append(doubt)
+            continue
         if row is None:
             if not is_optional:
                 assignment.missing.append(each.parameter_name)
@@ -252,6 +264,11 @@ def match(
         stored, expected = tuple(row["shape"]), _shape_of(variable)
         if stored == expected:
             assignment.pairs.append((variable, row))
+        elif is_optional and each.kind == "shared" and _can_be_of_shape(variable, stored):
+            # A state that training carries along, or a sum: its shape is that
+            # of the data.
+            logger.info("%s takes the shape %s that it has in the file", each.name, stored)
+            assignment.pairs.append((variable, row))
         elif is_optional:
             logger.warning(
                 "%s stays as it is: its shape is %s, in the file %s", each.name, expected, stored
@@ -261,4 +278,34 @@ def match(
     assignment.unexpected = [
         row["parameter_name"] for row in rows if row["kind"] == "parameter" and id(row) not in taken
     ]
+    if reported:
+        listed = "".join(f"\n  - {doubt}" for doubt in reported)
+        warnings.warn(
+            "shared variables of one name cannot be told apart, and stay as they are. Give each "
+            f"a name of its own (variable.name = ...) before a run that is to be resumed.{listed}",
+            ParameterWarning,
+            stacklevel=3,
+        )
     return assignment
+
+
+def _traits_of(variable: Any, kind: str) -> Traits:
+    return _traits(kind, _dtype_of(variable), _shape_of(variable))
+
+
+def _traits_of_row(row: Mapping[str, Any]) -> Traits:
+    return _traits(row["kind"], row["dtype"], row["shape"])
+
+
+def _traits(kind: str, dtype: Any, shape: Sequence[int]) -> Traits:
+    return kind, dtype_family(dtype), len(shape) if kind == "shared" else tuple(shape)
+
+
+def _can_be_of_shape(variable: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether the type of a variable allows for this shape."""
+    fixed = getattr(variable.type, "shape", None)
+    if fixed is None:
+        fixed = [1 if is_one else None for is_one in getattr(variable.type, "broadcastable", ())]
+    return len(shape) == len(fixed) and all(
+        length in (None, stored) for length, stored in zip(fixed, shape)
+    )
