@@ -11,6 +11,7 @@ from .candidates import open_newest
 from .checkpoint_file import Main
 from .errors import LoadError
 from .extensions import Checkpoint
+from .mid_batch import go_on_in_mid_batch
 from .resumption import (
     all_extensions,
     forget_ending,
@@ -126,6 +127,7 @@ def _make_ready(main_loop: Any) -> None:
     forget_ending(main_loop)
     reopen_files(main_loop.data_stream)
     begin_announced_training(main_loop)
+    go_on_in_mid_batch(main_loop)
 
 
 def add_extensions(main_loop: Any, extensions: Iterable[Any]) -> None:

@@ -188,9 +188,6 @@ SAVERS = [
     [{}, {"every_n_batches": 3}],
     [{"after_batch": True}, {"every_n_batches": 4}],
     [{"every_n_batches": 3, "before_epoch": True}, {"before_training": True}],
-]
-#: Blocks does not say which batch it is that fails, or is about to be trained on.
-SAVERS_IN_MID_BATCH = [
     [{"before_batch": True}, {"every_n_epochs": 2}],
     [{"every_n_batches": 4, "on_error": True}, {"before_training": True, "before_batch": True}],
 ]
@@ -200,7 +197,7 @@ def check(server, straight, tmp_path, seed, ways, interruptions=3):
     """Interrupt a run at random, and compare it with one that is not."""
     choices = random.Random(seed)
     loop = LOOPS[seed % len(LOOPS)]
-    savers = choices.choice(SAVERS if server.is_blocks else SAVERS + SAVERS_IN_MID_BATCH)
+    savers = choices.choice(SAVERS)
     # Shown if the test fails.
     print(f"seed {seed}: {loop}, {savers}")
     run = Run(server, tmp_path / "run", loop, savers)

@@ -17,6 +17,7 @@ from ..cost import SaveCost
 from ..errors import CheckpointError, HeavyDataWarning, ReadAheadWarning, SaveError
 from ..main_module import script_of
 from ..pickling.log_cache import LogCache
+from ..mid_batch import batch_is_next
 from ..proving import Prover
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
 from ..retention import Policy
@@ -332,7 +333,8 @@ class Checkpoint(SimpleExtension):
         if self._schedule is not None:
             self._schedule.begin(begin)
         try:
-            self._save(event, path, signalled)
+            with batch_is_next(self.main_loop, event, args[0] if args else None):
+                self._save(event, path, signalled)
         finally:
             if self._schedule is not None:
                 self._schedule.end(time.monotonic())

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..candidates import open_newest
+from ..mid_batch import go_on_in_mid_batch
 from ..monitored import RunningSums, forget_sums
 from ..parameters import PreparedAssignment, loop_variables, model_variables, stored_for
 from ..pickling.extension_states import put_states
@@ -199,6 +200,7 @@ class Resume(SimpleExtension):
             put_iteration_state(main_loop, state.iteration_state, checkpoint.manifest["status"])
             state.generators.put(main_loop)
             reopen_files(main_loop.data_stream)
+            go_on_in_mid_batch(main_loop)
         elif log is not None:
             # Without the iterator of the epoch it was saved in, that epoch
             # begins anew.
