@@ -1,0 +1,111 @@
+"""In the main loop of Blocks, too, a save waits until the last extension has seen the event."""
+
+import warnings
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    try:
+        from blocks.extensions import CompositeExtension, TrainingExtension
+        from blocks_loop import At, interrupt, make_main_loop
+    except Exception as error:
+        pytest.skip(f"Blocks does not work here: {error!r}", allow_module_level=True)
+    from blocks_checkpoint import Checkpoint, load_log, load_main_loop
+    from blocks_checkpoint.resumption import all_extensions
+
+pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
+
+EVENTS = ("before_training", "before_epoch", "before_batch", "after_batch", "after_epoch")
+NOTES = []
+
+
+class Counter(TrainingExtension):
+    """Counts the events that it has seen, and writes the number into the log."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def dispatch(self, callback_name, *args):
+        self.seen += 1
+        self.main_loop.log.current_row["seen_events"] = self.seen
+
+
+def counts_in(main_loop):
+    return [each.seen for each in all_extensions(main_loop) if isinstance(each, Counter)]
+
+
+def note_counts(main_loop):
+    NOTES.append(counts_in(main_loop))
+
+
+def fail_at_six(main_loop):
+    if main_loop.status["iterations_done"] == 6:
+        raise ZeroDivisionError
+
+
+def notice_second_epoch(main_loop):
+    main_loop.log.current_row["notice"] = main_loop.status["epochs_done"] == 2
+
+
+def has_notice(log):
+    return log.current_row.get("notice")
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("order", ["last", "first", "between", "in-a-composite"])
+def test_saved_state_is_that_after_the_event_whatever_the_order(tmp_path, event, order):
+    path = str(tmp_path / "run.zip")
+    saving = Checkpoint(path, **{"after_training": False, "after_epoch": False, event: True})
+    extensions = {
+        "last": [Counter(), saving],
+        "first": [saving, Counter()],
+        "between": [Counter(), saving, Counter()],
+        "in-a-composite": [CompositeExtension([saving, Counter()]), Counter()],
+    }[order]
+    # After everything else: what the counters have seen by the end of an event.
+    look = At(note_counts, **{event: True})
+    NOTES.clear()
+    main_loop = make_main_loop(*extensions, look, epochs=1)
+    before = list(main_loop.extensions)
+    main_loop.run()
+    assert main_loop.extensions == before
+    loaded = load_main_loop(path)
+    assert counts_in(loaded) == NOTES[-1]
+    assert loaded.log.current_row["seen_events"] == NOTES[-1][-1]
+
+
+def test_condition_is_judged_when_everybody_has_written_the_log(tmp_path):
+    best = str(tmp_path / "best.zip")
+    saving = Checkpoint(None)
+    saving.add_condition(["after_epoch"], has_notice, (best,))
+    make_main_loop(saving, At(notice_second_epoch, after_epoch=True)).run()
+    assert load_log(best).status["epochs_done"] == 2
+
+
+def test_extension_that_fails_behind_it_costs_the_save_of_that_event_only(tmp_path):
+    path = str(tmp_path / "run.zip")
+    main_loop = make_main_loop(
+        Checkpoint(path, every_n_batches=1), At(fail_at_six, after_batch=True)
+    )
+    with pytest.raises(ZeroDivisionError):
+        main_loop.run()
+    assert load_log(path).status["iterations_done"] == 5
+
+
+def test_nothing_waits_at_the_end_of_an_interrupted_run(tmp_path):
+    """Blocks knows of no other end than ``after_training``; who fails there costs nothing."""
+    path = str(tmp_path / "run.zip")
+    main_loop = make_main_loop(
+        Checkpoint(path, every_n_epochs=100, after_training=False),
+        At(interrupt, after_n_batches=3),
+        At(fail_at_the_end, after_training=True),
+    )
+    with pytest.raises(ZeroDivisionError):
+        main_loop.run()
+    assert load_log(path).status["iterations_done"] == 3
+
+
+def fail_at_the_end(main_loop):
+    raise ZeroDivisionError
