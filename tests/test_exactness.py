@@ -193,10 +193,10 @@ SAVERS = [
 ]
 
 
-def check(server, straight, tmp_path, seed, ways, interruptions=3):
+def check(server, straight, tmp_path, seed, ways, interruptions=3, **options):
     """Interrupt a run at random, and compare it with one that is not."""
     choices = random.Random(seed)
-    loop = LOOPS[seed % len(LOOPS)]
+    loop = LOOPS[seed % len(LOOPS)] | options
     savers = choices.choice(SAVERS)
     # Shown if the test fails.
     print(f"seed {seed}: {loop}, {savers}")
@@ -231,14 +231,13 @@ def test_run_that_is_interrupted_often_equals_one_never_interrupted(
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_run_of_compiled_functions_equals_one_never_interrupted(compiling, tmp_path, seed):
     """As the engine compiles by default."""
-    loop = LOOPS[seed % len(LOOPS)] | {"mode": None}
-    run = Run(compiling, tmp_path / "straight", loop, [{"after_epoch": False}])
-    assert run.begin() == FINISHED
 
-    def straight(_loop):
+    def straight(loop):
+        run = Run(compiling, tmp_path / "straight", loop, [{"after_epoch": False}])
+        assert run.begin() == FINISHED
         return run.result()
 
-    check(compiling, straight, tmp_path, seed, ["continue", "resume"])
+    check(compiling, straight, tmp_path, seed, ["continue", "resume"], mode=None)
 
 
 @pytest.mark.parametrize("loop", LOOPS[2:4], ids=lambda loop: "-".join(loop.values()))

@@ -62,3 +62,16 @@ def test_checkpoint_tells_its_user_once(tmp_path):
     told = [each for each in caught if each.category is HeavyDataWarning]
     assert len(told) == 1
     assert "main_loop.data_stream.dataset.images (16 MiB)" in str(told[0].message)
+
+
+class Refusing:
+    """Cannot be pickled, as a queue between processes."""
+
+    def __getstate__(self):
+        raise RuntimeError("shared through inheritance only")
+
+
+def test_what_cannot_be_pickled_weighs_nothing():
+    main_loop = make_main_loop()
+    main_loop.data_stream.queue = Refusing()
+    assert all(".queue" not in each.path for each in heavy_arrays(main_loop))
