@@ -12,6 +12,7 @@ from .naming import is_statistic
 from .pickling.extension_states import states_of
 from .pickling.generator_places import describe_generators
 from .pickling.reachable import known_variables, variables_of_model
+from .read_ahead import streams_that_read_ahead
 from .resumption import all_extensions, limits_of
 
 __all__ = ["Contents"]
@@ -50,6 +51,8 @@ class Contents:
     states : mapping of str to dict
         What extensions, and the quantities that they monitor, say that their
         state is.
+    reads_ahead : sequence of str
+        Streams whose place cannot be saved, for the manifest.
     root_name : str
         What paths in messages begin with.
     """
@@ -66,6 +69,7 @@ class Contents:
     limits: Sequence[str] = ()
     generators: Sequence[Mapping[str, Any]] = ()
     states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reads_ahead: Sequence[str] = ()
     root_name: str = "main_loop"
 
     @property
@@ -133,4 +137,5 @@ class Contents:
                 "extensions": states_of(all_extensions(main_loop)),
                 "quantities": quantity_states(all_extensions(main_loop)),
             },
+            reads_ahead=streams_that_read_ahead(main_loop),
         )

@@ -12,6 +12,7 @@ from .checkpoint_file import Main
 from .errors import LoadError
 from .extensions import Checkpoint
 from .mid_batch import go_on_in_mid_batch
+from .read_ahead import warn_on_going_on
 from .resumption import (
     all_extensions,
     forget_ending,
@@ -119,6 +120,7 @@ def _load(path: str | os.PathLike[str], main: Main) -> tuple[Any, Any]:
     with checkpoint:
         main_loop = checkpoint.main_loop(main=main)
         put_random_state(checkpoint)
+    warn_on_going_on(checkpoint, main_loop.iteration_state, stacklevel=3)
     return main_loop, checkpoint
 
 

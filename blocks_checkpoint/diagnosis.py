@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .pickling.cures import cure_for, place_of_definition
+from .pickling.cures import cure_for, is_worker, place_of_definition
 
 __all__ = ["Findings", "Offender", "Walker", "find_globals", "find_offenders"]
 
@@ -268,6 +268,9 @@ class Walker:
             return self._check_class(thing)
         elif cls in _BY_NAME and _is_global(thing):
             check_importable(thing)
+        elif is_worker(thing):
+            # What stands in the way is the whole of it, not each lock in it.
+            return TypeError("it runs in this process only")
         elif cls not in _ATOMIC:
             return self._parts(thing, thing.__reduce_ex__(self._protocol), children)
         return None

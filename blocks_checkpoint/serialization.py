@@ -32,6 +32,7 @@ from .engines import is_shared
 from .errors import NameConflict
 from .file_names import member_names
 from .format import MAIN, RESERVED
+from .read_ahead import warn_of_reading_ahead
 from .snapshot import Snapshot, take_snapshot
 from .writing import warn_of_main_module, write_snapshot
 from .zip_pickler import PicklerSettings, main_loop_types
@@ -95,6 +96,7 @@ def dump(
     for name, thing in (to_add or {}).items():
         _check_member_name(name)
         contents.further[name] = thing
+    warn_of_reading_ahead(contents.reads_ahead, "saving a main loop", stacklevel=2)
     snapshot = take_snapshot(contents, settings=PicklerSettings(protocol, persistent_id))
     warn_of_main_module(snapshot, contents, file_, stacklevel=2)
     write_snapshot(snapshot, file_)

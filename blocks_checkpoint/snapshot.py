@@ -226,6 +226,8 @@ def _assemble(
     needs = _main_needs(pickled)
     manifest = _manifest(rows, described, contents.status, needs)
     manifest["limits"] = list(contents.limits)
+    if contents.reads_ahead:
+        manifest["reads_ahead"] = list(contents.reads_ahead)
     if failure is not None:
         manifest["main_loop_error"] = str(failure)
     return Snapshot(members, arrays, manifest, failure=failure)

@@ -10,7 +10,7 @@ from .engines import identity
 from .monitored import running_sums
 from .resumption import is_blocks_loop
 
-__all__ = ["begin_announced_training", "reads_ahead", "reopen_files"]
+__all__ = ["begin_announced_training", "reopen_files"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,20 +35,6 @@ def reopen_files(stream: Any) -> None:
             except OSError as error:
                 logger.warning("%s cannot be opened: %s", dataset.path, error)
         stream = attributes.get("data_stream")
-
-
-def reads_ahead(stream: Any) -> str | None:
-    """Name the class of a stream whose place is not that of the training.
-
-    Fuel's server reads ahead in another process: what it has sent and nobody
-    has trained on would be skipped by a run that goes on.
-    """
-    for _ in range(100):
-        for cls in type(stream).__mro__:
-            if cls.__name__ == "ServerDataStream":
-                return cls.__name__
-        stream = getattr(stream, "__dict__", {}).get("data_stream")
-    return None
 
 
 def begin_announced_training(main_loop: Any) -> None:

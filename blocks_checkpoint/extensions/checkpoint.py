@@ -14,11 +14,12 @@ from ..arena import Arena
 from ..background import BackgroundSaver
 from ..contents import Contents
 from ..cost import SaveCost
-from ..errors import CheckpointError, HeavyDataWarning, ReadAheadWarning, SaveError
+from ..errors import CheckpointError, HeavyDataWarning, SaveError
 from ..main_module import script_of
 from ..pickling.log_cache import LogCache
 from ..mid_batch import batch_is_next
 from ..proving import Prover
+from ..read_ahead import warn_of_reading_ahead
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
 from ..retention import Policy
 from ..retention.best import BestSoFar
@@ -27,7 +28,6 @@ from ..retention.policy_forms import policy_of
 from ..saving import PreparedSave, prepare
 from ..schedule import EveryNSeconds, Overhead
 from ..signals import SignalWatch, seconds_since
-from ..upstream import reads_ahead
 from ..weight import heavy_arrays, weight_warning
 from .base import SimpleExtension
 from .deferral import after_all_extensions
@@ -367,7 +367,7 @@ class Checkpoint(SimpleExtension):
             is_first = path not in self._warned
             if not self._warned:
                 self._warn_of_weight(contents)
-                self._warn_of_reading_ahead()
+                warn_of_reading_ahead(contents.reads_ahead, f"saving {path}", stacklevel=1)
             self._write(contents, target, record, signalled, warn_of_main=is_first)
             self._warned.add(path)
         except BaseException as error:
@@ -450,17 +450,6 @@ class Checkpoint(SimpleExtension):
         message = weight_warning(heavy, beside + sum(each.nbytes for each in heavy))
         if message is not None:
             warnings.warn(message, HeavyDataWarning, stacklevel=2)
-
-    def _warn_of_reading_ahead(self) -> None:
-        name = reads_ahead(self.main_loop.data_stream)
-        if name is not None:
-            warnings.warn(
-                f"the data stream is a {name}, which reads ahead in another process: a run that "
-                "goes on from the checkpoint gets other batches than this one will. Everything "
-                "else is exact. For exact batches, have the main loop read the data itself",
-                ReadAheadWarning,
-                stacklevel=2,
-            )
 
     def _start_proof(self, path: str) -> None:
         if self._prover is not None:

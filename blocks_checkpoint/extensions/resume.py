@@ -17,6 +17,7 @@ from ..pickling.extension_states import put_states
 from ..pickling.generators import StoredGenerators
 from ..pickling.present_parts import PresentParts
 from ..proving import proof_of
+from ..read_ahead import warn_on_going_on
 from ..resumption import (
     all_extensions,
     check_stream,
@@ -181,6 +182,7 @@ class Resume(SimpleExtension):
         try:
             state.iteration_state = checkpoint.iteration_state(present=present)
             check_stream(main_loop, state.iteration_state, checkpoint.path)
+            warn_on_going_on(checkpoint, state.iteration_state, stacklevel=2)
             state.generators = StoredGenerators.of(checkpoint, main_loop)
             state.sums = RunningSums.of(
                 main_loop, state.prepared.pairs, _states(checkpoint, "quantities")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import multiprocessing.process
+import threading
 import types
 import weakref
 from typing import Any
 
 from .loaders import is_live
 
-__all__ = ["cure_for", "place_of_definition"]
+__all__ = ["cure_for", "is_worker", "place_of_definition"]
 
 _OPEN_ON_USE = "Keep the path, leave the {} out of __getstate__, and open it on first use"
 _MAKE_ANEW = "Leave it out with __getstate__, and make it anew in __setstate__ or on first use"
@@ -23,16 +25,28 @@ _MAKE_BY_FUNCTION = (
     "other streams)"
 )
 
+_WORKERS = (threading.Thread, multiprocessing.process.BaseProcess)
+_READS_AHEAD = (
+    "If it is to read ahead, its place is not that of the training: have the main loop read the "
+    "data itself. If not, leave it out with __getstate__, and make it anew on first use"
+)
+
 _CURES: tuple[tuple[tuple[type, ...], str], ...] = (
     (
         (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
         "Use a class with __next__, which keeps its position in attributes",
     ),
+    (_WORKERS, _READS_AHEAD),
     ((io.IOBase,), _OPEN_ON_USE.format("file")),
     ((types.ModuleType,), "Import the module where it is used, in place of keeping it"),
     ((weakref.ref, weakref.ProxyType, weakref.CallableProxyType), _MAKE_ANEW),
     ((types.FrameType, types.TracebackType), "Keep its text: traceback.format_exc()"),
 )
+
+
+def is_worker(thing: Any) -> bool:
+    """Tell whether this is a thread or process that knows no way of being pickled."""
+    return issubclass(type(thing), _WORKERS) and not hasattr(type(thing), "__setstate__")
 
 
 def cure_for(thing: Any, error: Exception) -> str:

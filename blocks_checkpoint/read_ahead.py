@@ -1,0 +1,148 @@
+"""Streams that read ahead: the place that they have reached is not that of the training.
+
+What they have fetched and nobody has trained on is neither in the file, nor
+will it come again. Such a run cannot be continued exactly, and whoever saves
+it, or goes on with it, is told.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import socket
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from typing import Any
+
+from .errors import ReadAheadWarning
+from .resumption import all_extensions
+
+__all__ = ["streams_that_read_ahead", "warn_of_reading_ahead", "warn_on_going_on"]
+
+#: Fuel's leaves out its socket when it is pickled, and with it what is on the way.
+_KNOWN = ("ServerDataStream",)
+_WORKERS = (threading.Thread, multiprocessing.process.BaseProcess, Executor, socket.socket)
+#: Whoever has both of a pair says itself what its place is.
+_STATE_METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"))
+MAX_DEPTH = 12
+#: Longer ones are data.
+MAX_ELEMENTS = 1000
+
+
+def streams_that_read_ahead(main_loop: Any) -> list[str]:
+    """Say which parts of the data streams of a main loop read ahead.
+
+    They are found where they can be pickled without their place: Fuel's
+    server, and objects that leave a thread, a process or a connection out of
+    their pickles. One that cannot be pickled at all is refused by the save.
+
+    Returns
+    -------
+    list of str
+        ``main_loop.data_stream (a ServerDataStream)``.
+    """
+    roots = _named(main_loop.iteration_state)
+    for extension in all_extensions(main_loop):
+        stream = getattr(extension, "__dict__", {}).get("data_stream")
+        roots.append((f"{type(extension).__name__}.data_stream", stream))
+    return _found(roots)
+
+
+def _named(iteration_state: Any) -> list[tuple[str, Any]]:
+    return list(zip(("main_loop.data_stream", "main_loop.epoch_iterator"), iteration_state))
+
+
+def _found(roots: Iterable[tuple[str, Any]]) -> list[str]:
+    seen: set[int] = set()
+    return [found for path, root in roots for found in _walk(path, root, 0, seen)]
+
+
+def _walk(path: str, thing: Any, depth: int, seen: set[int]) -> Iterator[str]:
+    if id(thing) in seen or depth > MAX_DEPTH or _tells_its_state(thing):
+        return
+    seen.add(id(thing))
+    if isinstance(thing, (list, tuple)):
+        children = [(f"{path}[{index}]", each) for index, each in enumerate(thing)]
+    elif isinstance(thing, dict):
+        children = [(f"{path}[{key!r}]", each) for key, each in thing.items()]
+    else:
+        attributes = getattr(thing, "__dict__", None)
+        if not isinstance(attributes, dict) or isinstance(thing, type):
+            return
+        worker = _worker_of(thing, attributes)
+        if worker is not None:
+            yield f"{path} ({worker})"
+            return
+        children = [(f"{path}.{name}", each) for name, each in attributes.items()]
+    if len(children) <= MAX_ELEMENTS:
+        for child_path, child in children:
+            yield from _walk(child_path, child, depth + 1, seen)
+
+
+def _tells_its_state(thing: Any) -> bool:
+    return any(
+        all(callable(getattr(type(thing), name, None)) for name in pair) for pair in _STATE_METHODS
+    )
+
+
+def _worker_of(thing: Any, attributes: dict[str, Any]) -> str | None:
+    """Describe a thing that reads ahead, if it does."""
+    names = [cls.__name__ for cls in type(thing).__mro__]
+    for name in _KNOWN:
+        if name in names:
+            return f"a {name}"
+    if not _has_its_own_pickling(type(thing)):
+        return None
+    for name, value in attributes.items():
+        if isinstance(value, _WORKERS):
+            return f"a {names[0]}, whose {name} is not saved"
+    return None
+
+
+def _has_its_own_pickling(cls: type) -> bool:
+    return any(
+        getattr(cls, name, None) is not getattr(object, name, None)
+        for name in ("__getstate__", "__reduce__", "__reduce_ex__")
+    )
+
+
+def warn_of_reading_ahead(found: Iterable[str], moment: str, *, stacklevel: int) -> None:
+    """Warn, if anything was found.
+
+    Parameters
+    ----------
+    found : iterable of str
+        As :func:`streams_that_read_ahead` returned it.
+    moment : str
+        What is going on: ``'going on from run.zip'``.
+    stacklevel : int
+        From the caller's point of view.
+    """
+    found = list(found)
+    if found:
+        warnings.warn(
+            f"{moment}: a stream reads ahead of the training, and its place cannot be saved: "
+            f"{', '.join(found)}. A run that goes on from the file gets other batches than one "
+            "that is not interrupted; everything else is exact. For exact batches, have the main "
+            "loop read the data itself, or give the stream methods state_dict() and "
+            "load_state_dict(state) that tell the place of the training",
+            ReadAheadWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_on_going_on(checkpoint: Any, iteration_state: Any, *, stacklevel: int) -> None:
+    """Warn whoever goes on from a checkpoint, if its streams had read ahead.
+
+    Parameters
+    ----------
+    checkpoint : CheckpointFile
+    iteration_state : tuple
+        That of the checkpoint. It is looked at if the file was written by one
+        that did not.
+    stacklevel : int
+        From the caller's point of view.
+    """
+    found = checkpoint.manifest.get("reads_ahead") or _found(_named(iteration_state))
+    warn_of_reading_ahead(found, f"going on from {checkpoint.path}", stacklevel=stacklevel + 1)
