@@ -31,7 +31,7 @@ from ..resumption import (
     put_random_state,
 )
 from ..tiers import descend
-from ..upstream import reopen_files
+from ..upstream import follow_moved_files, reopen_files
 from .base import SimpleExtension
 from .deferral import after_all_extensions
 
@@ -199,6 +199,7 @@ class Resume(SimpleExtension):
             put_log(main_loop, log)
             put_states(all_extensions(main_loop), state.extensions)
         if state.generators is not None:
+            follow_moved_files(state.iteration_state[0], main_loop.data_stream)
             put_iteration_state(main_loop, state.iteration_state, checkpoint.manifest["status"])
             state.generators.put(main_loop)
             reopen_files(main_loop.data_stream)
