@@ -19,7 +19,7 @@ import numpy as np
 from .engines import ENGINES, identity
 from .errors import CheckpointWarning, LoadError
 from .pickling.exact_json import from_json, to_json
-from .pickling.extension_states import has_state_dict, named_extensions
+from .pickling.extension_states import has_state_dict, named_extensions, without_doubtful
 from .pickling.generator_states import is_generator
 from .resumption import all_extensions
 
@@ -164,9 +164,18 @@ class RunningSums:
         """
         for variable, value in self.arrays:
             variable.set_value(value, borrow=True)
-        for name, extension in named_extensions(all_extensions(main_loop)):
+        found = {
+            name: quantities
+            for name, extension in named_extensions(all_extensions(main_loop))
+            for quantities in [_quantities_of(extension)]
+            if quantities
+        }
+        clear = without_doubtful(found, self.quantities)
+        for name, quantities in found.items():
+            if name not in clear:
+                continue
             stored = self.quantities.get(name, {})
-            for quantity in _quantities_of(extension):
+            for quantity in quantities:
                 if quantity.name in stored:
                     _put_state(quantity, stored[quantity.name], name)
                 else:

@@ -158,9 +158,11 @@ def test_new_loop_gets_the_states_and_shares_what_was_shared():
 
 def test_generator_that_the_file_does_not_know_is_reported(caplog):
     described = describe_generators(make_main_loop(Holder(RandomState(1))))
-    new = make_main_loop(Holder(RandomState(1)), Holder(RandomState(9)))
+    other = Holder(RandomState(9))
+    other.name = "other"
+    new = make_main_loop(Holder(RandomState(1)), other)
     put_generators(new, through_json(described))
-    assert "no state for the random generator at extension Holder 2.own" in caplog.text
+    assert "no state for the random generator at extension other (Holder).own" in caplog.text
 
 
 def test_generator_of_another_class_is_reported_and_left_alone(caplog):

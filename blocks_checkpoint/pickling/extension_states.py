@@ -10,6 +10,7 @@ file, and ``load_state_dict(state)``, which gets it back.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from ..errors import LoadError
 from .exact_json import from_json, to_json
 
-__all__ = ["has_state_dict", "named_extensions", "put_states", "states_of"]
+__all__ = ["has_state_dict", "named_extensions", "put_states", "states_of", "without_doubtful"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,37 @@ def named_extensions(extensions: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         name = f"extension {own}" if own == cls else f"extension {own} ({cls})"
         counts[name] += 1
         yield (name if counts[name] == 1 else f"{name} {counts[name]}"), extension
+
+
+def without_doubtful(present: Iterable[str], stored: Iterable[str]) -> set[str]:
+    """Return the names that mean the same extension here and in a file.
+
+    Where there are more of one name on one side, the numbers of several have
+    moved. That is reported.
+
+    Parameters
+    ----------
+    present, stored : iterable of str
+        Names as :func:`named_extensions` gives them, of those that have a
+        state.
+    """
+    present, stored = set(present), set(stored)
+    here, there = (Counter(map(_unnumbered, names)) for names in (present, stored))
+    doubtful = {name for name in here if here[name] != there[name] and there[name]}
+    for name in sorted(doubtful):
+        logger.warning(
+            "%d of the %s are in the file, and %d here: which is which cannot be told, and they "
+            "begin anew. Give each a name of its own, name='...', before a run that is to be "
+            "resumed",
+            there[name],
+            name,
+            here[name],
+        )
+    return {name for name in present | stored if _unnumbered(name) not in doubtful}
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r" [0-9]+$", "", name)
 
 
 def states_of(extensions: Iterable[Any]) -> dict[str, Any]:
@@ -102,10 +134,15 @@ def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
         An extension does not take its state.
     """
     present = dict(named_extensions(extensions))
+    with_state = [name for name, each in present.items() if has_state_dict(each)]
+    with_state += [name for name, each in present.items() if _attributes(each)]
+    clear = without_doubtful(with_state, stored)
     for name, extension in present.items():
-        if name not in stored and has_state_dict(extension):
+        if name in clear and name not in stored and has_state_dict(extension):
             logger.warning("the file has no state for the %s: it begins anew", name)
     for name, state in stored.items():
+        if name not in clear:
+            continue
         extension = present.get(name)
         if extension is None:
             logger.info("there is no %s here to be given its state", name)

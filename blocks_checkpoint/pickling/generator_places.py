@@ -17,7 +17,7 @@ from typing import Any
 
 from ..engines import ENGINES
 from ..errors import LoadError
-from .extension_states import named_extensions
+from .extension_states import named_extensions, without_doubtful
 from .generator_states import is_generator, is_global, new_generator, put_state, state_of
 
 __all__ = [
@@ -188,8 +188,15 @@ def put_generators(main_loop: Any, described: Sequence[Mapping[str, Any]]) -> No
     """
     present: dict[Path, Any] = dict(find_generators(main_loop))
     waiting = {path for path in present if path[0] not in STREAM_PARTS}
+    stored = [tuple(path) for each in described for path in each["at"]]
+    clear = without_doubtful(
+        [path[0] for path in waiting], [path[0] for path in stored if path[0] not in STREAM_PARTS]
+    )
+    waiting = {path for path in waiting if path[0] in clear}
     for each in described:
-        paths = [tuple(path) for path in each["at"]]
+        paths = [path for path in map(tuple, each["at"]) if path[0] in {*clear, *STREAM_PARTS}]
+        if all(path[0] in STREAM_PARTS for path in paths):
+            continue
         inside = [present[path] for path in paths if path[0] in STREAM_PARTS and path in present]
         here = [path for path in paths if path in waiting]
         waiting.difference_update(here)
