@@ -29,6 +29,9 @@ ENDINGS = {
     "interrupt-twice": {INTERRUPTED, FINISHED},
     "terminate": {INTERRUPTED, FINISHED},
 }
+#: Where an error can come that is saved: extensions behind one that fails after
+#: a batch never hear of that batch.
+IN_A_BATCH = ("before_batch", "process_batch")
 EVENTS = ("before_epoch", "before_batch", "process_batch", "after_batch", "after_epoch")
 
 
@@ -104,6 +107,7 @@ class Run:
         folder.mkdir()
         self._paths = [str(folder / f"saver-{number}.zip") for number in range(len(triggers))]
         self._result = folder / "result.pkl"
+        self.saves_errors = any(each.get("on_error") for each in triggers)
         self._order = {
             "loop": {**loop, "folder": str(folder.parent)},
             "savers": list(zip(self._paths, triggers)),
@@ -160,11 +164,11 @@ def interrupted_at_random(run, choices, ways, interruptions, tell):
         sources = run.sources()
         source = choices.choice(sources) if sources else None
         how = choices.choice(ways) if sources else "start"
-        event = choices.choice(EVENTS)
+        action = choices.choice(sorted(ENDINGS))
+        event = choices.choice(IN_A_BATCH if action == "error" and run.saves_errors else EVENTS)
         time = choices.randrange(BATCHES)
         if event.endswith("epoch"):
             time = time // BATCHES_PER_EPOCH * BATCHES_PER_EPOCH
-        action = choices.choice(sorted(ENDINGS))
         fate = [[event, time, action]] if number < interruptions else []
         tell(how, os.path.basename(source or ""), *fate)
         code = run.begin(*fate) if source is None else run.go_on(how, source, *fate)
