@@ -224,7 +224,7 @@ def test_run_that_is_resumed_in_new_main_loops_equals_one_never_interrupted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 200))
+@pytest.mark.parametrize("seed", range(100, 140))
 def test_run_that_is_interrupted_often_equals_one_never_interrupted(
     server, straight, tmp_path, seed
 ):

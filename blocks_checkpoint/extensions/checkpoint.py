@@ -16,8 +16,8 @@ from ..contents import Contents
 from ..cost import SaveCost
 from ..errors import CheckpointError, HeavyDataWarning, SaveError
 from ..main_module import script_of
-from ..pickling.log_cache import LogCache
 from ..mid_batch import batch_is_next
+from ..pickling.log_cache import LogCache
 from ..proving import Prover
 from ..read_ahead import warn_of_reading_ahead
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
