@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,17 +17,23 @@ MOST = 0.5
 #: Arrays that a message lists.
 LISTED = 3
 MAX_DEPTH = 12
+#: Longer ones are data, and looked at here and there.
 MAX_ELEMENTS = 1000
+SAMPLE = 100
+#: What an element takes in a pickle beside its data, roughly, and an array.
+ELEMENT_BYTES, ARRAY_BYTES = 16, 48
+_CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class HeavyArray(NamedTuple):
-    """An array in a data stream.
+    """An array in a data stream, or a long container of small things.
 
     Attributes
     ----------
     path : str
         ``main_loop.data_stream.dataset.indexables[0]``
     nbytes : int
+        Of a container, an estimate from some of its elements.
     """
 
     path: str
@@ -52,12 +59,15 @@ def _walk(path: str, thing: Any, depth: int, seen: set[int]) -> Iterator[HeavyAr
         base = thing if thing.base is None else thing.base
         if id(base) not in seen:
             seen.update((id(thing), id(base)))
-            yield HeavyArray(path, thing.nbytes)
+            yield HeavyArray(path, _array_bytes(thing))
         return
     seen.add(id(thing))
-    if isinstance(thing, (list, tuple)) and len(thing) <= MAX_ELEMENTS:
+    if isinstance(thing, _CONTAINERS) and len(thing) > MAX_ELEMENTS:
+        yield HeavyArray(path, _estimate(thing))
+        return
+    if isinstance(thing, (list, tuple)):
         children = [(f"{path}[{index}]", each) for index, each in enumerate(thing)]
-    elif isinstance(thing, dict) and len(thing) <= MAX_ELEMENTS:
+    elif isinstance(thing, dict):
         children = [(f"{path}[{key!r}]", each) for key, each in thing.items()]
     elif isinstance(getattr(thing, "__dict__", None), dict) and not isinstance(thing, type):
         state = _pickled_attributes(thing)
@@ -66,6 +76,28 @@ def _walk(path: str, thing: Any, depth: int, seen: set[int]) -> Iterator[HeavyAr
         return
     for name, child in children:
         yield from _walk(name, child, depth + 1, seen)
+
+
+def _array_bytes(array: np.ndarray[Any, Any]) -> int:
+    return _estimate(array.ravel()) if array.dtype.hasobject else array.nbytes
+
+
+def _estimate(container: Any) -> int:
+    """Estimate what a container takes in a pickle, from elements here and there."""
+    elements = container.values() if isinstance(container, dict) else container
+    step = max(1, len(elements) // SAMPLE)
+    sample = [_element_bytes(each, 0) for each in islice(elements, 0, None, step)]
+    return sum(sample) * len(elements) // max(1, len(sample))
+
+
+def _element_bytes(thing: Any, depth: int) -> int:
+    if isinstance(thing, np.ndarray):
+        return ARRAY_BYTES + thing.nbytes
+    if isinstance(thing, (str, bytes)):
+        return len(thing)
+    if isinstance(thing, (list, tuple)) and depth < MAX_DEPTH:
+        return sum(_element_bytes(each, depth + 1) for each in thing[:SAMPLE])
+    return ELEMENT_BYTES
 
 
 def _pickled_attributes(thing: Any) -> dict[str, Any]:

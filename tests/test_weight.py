@@ -64,6 +64,34 @@ def test_checkpoint_tells_its_user_once(tmp_path):
     assert "main_loop.data_stream.dataset.images (16 MiB)" in str(told[0].message)
 
 
+NUMBER = 100_000
+
+
+@pytest.mark.parametrize(
+    ("make", "nbytes"),
+    [
+        pytest.param(lambda: [numpy.zeros(5)] * NUMBER, 40 * NUMBER, id="list-of-arrays"),
+        pytest.param(lambda: tuple(["x" * 50] * NUMBER), 50 * NUMBER, id="tuple-of-texts"),
+        pytest.param(
+            lambda: {number: bytes(50) for number in range(NUMBER)}, 50 * NUMBER, id="dictionary"
+        ),
+        pytest.param(lambda: {f"{number:050}" for number in range(NUMBER)}, 50 * NUMBER, id="set"),
+        pytest.param(
+            lambda: numpy.array([numpy.zeros(5), None] * NUMBER, dtype=object)[::2],
+            40 * NUMBER,
+            id="array-of-arrays",
+        ),
+        pytest.param(lambda: [["x" * 25, "y" * 25]] * NUMBER, 50 * NUMBER, id="list-of-lists"),
+    ],
+)
+def test_many_small_things_weigh_what_they_weigh_together(make, nbytes):
+    main_loop = make_main_loop()
+    main_loop.data_stream.dataset.things = make()
+    largest = heavy_arrays(main_loop)[0]
+    assert largest.path == "main_loop.data_stream.dataset.things"
+    assert nbytes <= largest.nbytes <= 3 * nbytes
+
+
 class Refusing:
     """Cannot be pickled, as a queue between processes."""
 
