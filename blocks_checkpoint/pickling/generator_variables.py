@@ -86,7 +86,7 @@ def prepare_values(variables: Sequence[Any], described: Mapping[str, Any]) -> li
         prepared.append((variable, stored))
     for name in described:
         if name not in named:
-            logger.info("there is no random stream %r here", name)
+            logger.warning("there is no random stream %r here: others may have its number", name)
     return prepared
 
 
