@@ -76,8 +76,8 @@ def batch_is_next(main_loop: Any, event: str, argument: Any) -> Iterator[None]:
     argument : object
         What came with it: the batch, or the error that ended training.
     """
-    before = getattr(main_loop, "epoch_iterator", None)
-    given_back = None
+    before: Any = getattr(main_loop, "epoch_iterator", None)
+    given_back: PushedBack | None = None
     if is_blocks_loop(main_loop):
         if event == "before_batch":
             given_back = Announced(argument, before)
@@ -95,7 +95,7 @@ def batch_is_next(main_loop: Any, event: str, argument: Any) -> Iterator[None]:
 
 def _after_error(main_loop: Any, error: BaseException) -> PushedBack | None:
     """Look in the traceback for the batch that an error kept from being trained on."""
-    trace = error.__traceback__
+    trace, rest = error.__traceback__, main_loop.epoch_iterator
     while trace is not None:
         frame, trace = trace.tb_frame, trace.tb_next
         if frame.f_code.co_name != "_run_iteration" or frame.f_locals.get("self") is not main_loop:
@@ -109,7 +109,7 @@ def _after_error(main_loop: Any, error: BaseException) -> PushedBack | None:
             return None
         # Where not all have been told of it, all are told again.
         cls = PushedBack if event == "before_batch" else Announced
-        return cls(frame.f_locals["batch"], main_loop.epoch_iterator)
+        return cls(frame.f_locals["batch"], rest)
     return None
 
 

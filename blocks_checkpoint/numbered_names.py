@@ -49,7 +49,7 @@ class Doubt:
 def dtype_family(dtype: Any) -> str:
     """Return the kind of a dtype: scripts may change the number of its bits."""
     try:
-        return np.dtype(dtype).kind
+        return str(np.dtype(dtype).kind)
     except TypeError:
         # A type that NumPy does not bring itself (bfloat16), in a file.
         return str(dtype)
