@@ -29,8 +29,7 @@ from ..saving import PreparedSave, prepare
 from ..schedule import EveryNSeconds, Overhead
 from ..signals import SignalWatch, seconds_since
 from ..weight import heavy_arrays, weight_warning
-from .base import SimpleExtension
-from .deferral import after_all_extensions
+from .deferral import Deferring, after_all_extensions
 from .record import SaveRecord
 from .resume import Resume
 
@@ -55,7 +54,7 @@ PERIODIC_TRIGGERS = frozenset(
 LAST_EVENTS = ("on_interrupt", "on_error", "after_training")
 
 
-class Checkpoint(SimpleExtension):
+class Checkpoint(Deferring):
     """Save the main loop, so that training can go on from there.
 
     Saves after every epoch, when training is interrupted, and after training.

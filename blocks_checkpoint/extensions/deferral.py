@@ -14,13 +14,32 @@ from typing import Any
 
 from .base import SimpleExtension
 
-__all__ = ["AfterAllExtensions", "after_all_extensions"]
+__all__ = ["AfterAllExtensions", "Deferring", "after_all_extensions"]
 
 logger = logging.getLogger(__name__)
 
 #: Here a save does not wait: every extension has seen all of the training,
 #: and whoever stands behind and fails must not cost the state it has led to.
 AT_ONCE = frozenset(["on_interrupt", "on_error"])
+
+
+class Deferring(SimpleExtension):
+    """Base of the extensions that have something done when all others are.
+
+    A Blocks loop keeps its extensions in what it was given. In a tuple none
+    could be put at the end.
+    """
+
+    @property
+    def main_loop(self) -> Any:
+        """The main loop that this extension belongs to."""
+        return super().main_loop
+
+    @main_loop.setter
+    def main_loop(self, value: Any) -> None:
+        self._main_loop = value
+        if isinstance(getattr(value, "extensions", None), tuple):
+            value.extensions = list(value.extensions)
 
 
 class AfterAllExtensions(SimpleExtension):

@@ -33,7 +33,7 @@ from ..resumption import (
 from ..tiers import descend
 from ..upstream import follow_moved_files, reopen_files
 from .base import SimpleExtension
-from .deferral import after_all_extensions
+from .deferral import Deferring, after_all_extensions
 
 __all__ = ["Load", "LoadParameters", "Resume"]
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 LOADED_FROM = "loaded_from"
 
 
-class Resume(SimpleExtension):
+class Resume(Deferring):
     """Put a checkpoint's state into a newly built main loop, before training.
 
     Parameters, and every other shared variable that both sides have

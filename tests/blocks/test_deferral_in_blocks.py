@@ -76,6 +76,16 @@ def test_saved_state_is_that_after_the_event_whatever_the_order(tmp_path, event,
     assert loaded.log.current_row["seen_events"] == NOTES[-1][-1]
 
 
+def test_extensions_may_be_given_in_a_tuple(tmp_path):
+    """Blocks keeps them as they are."""
+    path = str(tmp_path / "run.zip")
+    main_loop = make_main_loop(Checkpoint(path), Counter(), epochs=1)
+    main_loop.extensions = tuple(main_loop.extensions)
+    main_loop.run()
+    # After training everybody has seen that, too.
+    assert counts_in(load_main_loop(path)) == counts_in(main_loop)
+
+
 def test_condition_is_judged_when_everybody_has_written_the_log(tmp_path):
     best = str(tmp_path / "best.zip")
     saving = Checkpoint(None)
