@@ -11,7 +11,8 @@ import multiprocessing.process
 import socket
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -25,9 +26,10 @@ _KNOWN = ("ServerDataStream",)
 _WORKERS = (threading.Thread, multiprocessing.process.BaseProcess, Executor, socket.socket)
 #: Whoever has both of a pair says itself what its place is.
 _STATE_METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"))
-MAX_DEPTH = 12
 #: Longer ones are data.
 MAX_ELEMENTS = 1000
+#: A save is not to wait for a search.
+MAX_OBJECTS = 10_000
 
 
 def streams_that_read_ahead(main_loop: Any) -> list[str]:
@@ -54,30 +56,39 @@ def _named(iteration_state: Any) -> list[tuple[str, Any]]:
 
 
 def _found(roots: Iterable[tuple[str, Any]]) -> list[str]:
+    # Near the roots first: what is far from them, and much, is data.
+    waiting = deque(roots)
     seen: set[int] = set()
-    return [found for path, root in roots for found in _walk(path, root, 0, seen)]
-
-
-def _walk(path: str, thing: Any, depth: int, seen: set[int]) -> Iterator[str]:
-    if id(thing) in seen or depth > MAX_DEPTH or _tells_its_state(thing):
-        return
-    seen.add(id(thing))
-    if isinstance(thing, (list, tuple)):
-        children = [(f"{path}[{index}]", each) for index, each in enumerate(thing)]
-    elif isinstance(thing, dict):
-        children = [(f"{path}[{key!r}]", each) for key, each in thing.items()]
-    else:
-        attributes = getattr(thing, "__dict__", None)
-        if not isinstance(attributes, dict) or isinstance(thing, type):
-            return
+    found = []
+    while waiting and len(seen) < MAX_OBJECTS:
+        path, thing = waiting.popleft()
+        if id(thing) in seen or _tells_its_state(thing):
+            continue
+        seen.add(id(thing))
+        attributes = _attributes_of(thing)
         worker = _worker_of(thing, attributes)
         if worker is not None:
-            yield f"{path} ({worker})"
-            return
-        children = [(f"{path}.{name}", each) for name, each in attributes.items()]
-    if len(children) <= MAX_ELEMENTS:
-        for child_path, child in children:
-            yield from _walk(child_path, child, depth + 1, seen)
+            found.append(f"{path} ({worker})")
+            continue
+        waiting.extend((f"{path}{step}", child) for step, child in _children(thing, attributes))
+    return found
+
+
+def _attributes_of(thing: Any) -> dict[str, Any]:
+    attributes = getattr(thing, "__dict__", None)
+    return attributes if isinstance(attributes, dict) and not isinstance(thing, type) else {}
+
+
+def _children(thing: Any, attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    steps: Iterable[tuple[str, Any]] = [(f".{name}", each) for name, each in attributes.items()]
+    if isinstance(thing, (list, tuple)) and len(thing) <= MAX_ELEMENTS:
+        steps = [(f"[{index}]", each) for index, each in enumerate(thing)]
+    elif isinstance(thing, dict) and len(thing) <= MAX_ELEMENTS:
+        steps = [(f"[{key!r}]", each) for key, each in thing.items()]
+    for step, child in steps:
+        # The rest has no parts that count.
+        if isinstance(child, (list, tuple, dict)) or hasattr(child, "__dict__"):
+            yield step, child
 
 
 def _tells_its_state(thing: Any) -> bool:
@@ -86,7 +97,7 @@ def _tells_its_state(thing: Any) -> bool:
     )
 
 
-def _worker_of(thing: Any, attributes: dict[str, Any]) -> str | None:
+def _worker_of(thing: Any, attributes: Mapping[str, Any]) -> str | None:
     """Describe a thing that reads ahead, if it does."""
     names = [cls.__name__ for cls in type(thing).__mro__]
     for name in _KNOWN:

@@ -145,6 +145,15 @@ def test_streams_in_a_list_are_found():
     assert found == "main_loop.data_stream.data_streams[1] (a ServerDataStream)"
 
 
+def test_search_ends_among_data_and_in_circles():
+    main_loop = make_main_loop(stream=MAKERS["wrapped"]())
+    dataset = main_loop.data_stream.data_stream.dataset
+    dataset.itself = dataset
+    main_loop.data_stream.nested = [[[] for _ in range(1000)] for _ in range(1000)]
+    (found,) = streams_that_read_ahead(main_loop)
+    assert found == "main_loop.data_stream.data_stream (a ServerDataStream)"
+
+
 def test_one_that_meets_a_pickle_with_its_thread_is_refused(path):
     main_loop = make_main_loop(Checkpoint(path), epochs=1, stream=Unpicklable(make_stream()))
     with pytest.raises(
