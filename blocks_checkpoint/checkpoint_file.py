@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, Union
 import numpy as np
 
 from .archive import ArchiveReader, Damage
-from .garbage import no_garbage_collection
 from .errors import CheckpointError, DamagedCheckpoint, HostileCheckpoint, LoadError, NotACheckpoint
 from .format import CHAIN, EXTENSION_STATES, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
+from .garbage import no_garbage_collection
 from .loading import LoadingSession
 from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
