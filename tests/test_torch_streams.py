@@ -21,7 +21,7 @@ from blocks_checkpoint.miniblocks.loaders import LoaderStream
 from blocks_checkpoint.pickling import random_state
 from blocks_checkpoint.pickling.generator_places import describe_generators, put_generators
 from blocks_checkpoint.pickling.stateful import find_stateful, methods_of
-from blocks_checkpoint.upstream import reads_ahead
+from blocks_checkpoint.read_ahead import streams_that_read_ahead
 
 HAS_TORCHDATA = importlib.util.find_spec("torchdata") is not None
 pytestmark = [
@@ -160,7 +160,9 @@ def test_loader_that_has_not_begun_does_not_begin_by_being_saved(torch, streams)
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 def test_loader_that_reads_ahead_is_not_announced_as_inexact(streams):
-    assert reads_ahead(streams.make_stream("stream-workers")) is None
+    main_loop = make_main_loop(stream=streams.make_stream("stream-workers"))
+    main_loop.epoch_iterator = main_loop.data_stream.get_epoch_iterator(as_dict=True)
+    assert streams_that_read_ahead(main_loop) == []
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
