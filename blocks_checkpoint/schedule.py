@@ -20,7 +20,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-__all__ = ["EveryNSeconds", "Overhead"]
+__all__ = ["EveryNSeconds", "Overhead", "schedule_of"]
 
 #: The next stall is expected to be the median of so many of the last: one
 #: save on a busy disk is no reason to save rarely from now on.
@@ -185,3 +185,22 @@ def _positive(name: str, value: float) -> float:
     if isinstance(value, bool) or not value > 0:
         raise ValueError(f"{name} is {value!r}; give a number above 0")
     return float(value)
+
+
+def schedule_of(
+    every_n_seconds: float | None, max_overhead: float | None, at_least_every: float | None
+) -> EveryNSeconds | Overhead | None:
+    """Return the schedule that these options of ``Checkpoint`` ask for.
+
+    Raises
+    ------
+    ValueError
+        They do not go together.
+    """
+    if every_n_seconds is not None and max_overhead is not None:
+        raise ValueError("Checkpoint: give every_n_seconds or max_overhead, not both")
+    if max_overhead is not None:
+        return Overhead(max_overhead, at_least_every)
+    if at_least_every is not None:
+        raise ValueError("Checkpoint: at_least_every goes with max_overhead; see every_n_seconds")
+    return None if every_n_seconds is None else EveryNSeconds(every_n_seconds)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["HeavyArray", "heavy_arrays", "weight_warning"]
+from .errors import HeavyDataWarning
+
+__all__ = ["HeavyArray", "heavy_arrays", "warn_of_weight", "weight_warning"]
 
 #: Below this nobody minds (bytes).
 LIGHT_BYTES = 16 * 1024 * 1024
@@ -38,6 +41,16 @@ class HeavyArray(NamedTuple):
 
     path: str
     nbytes: int
+
+
+def warn_of_weight(main_loop: Any, parameters: Iterable[Any], stacklevel: int) -> None:
+    """Warn if data sets make up most of a checkpoint of this main loop."""
+    heavy = heavy_arrays(main_loop)
+    values = [each.get_value(borrow=True) for each in parameters]
+    beside = sum(getattr(value, "nbytes", 0) for value in values)
+    message = weight_warning(heavy, beside + sum(each.nbytes for each in heavy))
+    if message is not None:
+        warnings.warn(message, HeavyDataWarning, stacklevel=stacklevel + 1)
 
 
 def heavy_arrays(main_loop: Any) -> list[HeavyArray]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import time
-import warnings
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from ..arena import Arena
 from ..background import BackgroundSaver
 from ..contents import Contents
-from ..cost import SaveCost
-from ..errors import CheckpointError, HeavyDataWarning, SaveError
+from ..errors import SaveError
 from ..main_module import script_of
 from ..mid_batch import batch_is_next
-from ..pickling.log_cache import LogCache
 from ..proving import Prover
 from ..read_ahead import warn_of_reading_ahead
 from ..resumption import all_extensions, is_blocks_loop, is_interrupted
@@ -25,13 +21,14 @@ from ..retention import Policy
 from ..retention.best import BestSoFar
 from ..retention.destination import Destination, Target
 from ..retention.policy_forms import policy_of
-from ..saving import PreparedSave, prepare
-from ..schedule import EveryNSeconds, Overhead
-from ..signals import SignalWatch, seconds_since
-from ..weight import heavy_arrays, weight_warning
+from ..saving import prepare
+from ..schedule import Overhead, schedule_of
+from ..signals import SignalWatch
+from ..weight import warn_of_weight
 from .deferral import Deferring, after_all_extensions
 from .record import SaveRecord
 from .resume import Resume
+from .saves import Saves, log_failure
 
 __all__ = ["Checkpoint"]
 
@@ -182,7 +179,7 @@ class Checkpoint(Deferring):
             raise ValueError(
                 f"Checkpoint: save_separately is a list of names; use [{save_separately!r}]"
             )
-        self._schedule = _schedule_of(every_n_seconds, max_overhead, at_least_every)
+        self._schedule = schedule_of(every_n_seconds, max_overhead, at_least_every)
         self._signals = SignalWatch(on_signal)
         if path is not None:
             is_periodic = self._schedule is not None or any(
@@ -221,11 +218,7 @@ class Checkpoint(Deferring):
         self._warned: set[str] = set()
         self._saved_on_interrupt: dict[str, int] = {}
         self._saved_at: tuple[str, int] | None = None
-        self._failed: list[tuple[SaveRecord, Exception]] = []
-        self._costs: list[tuple[SaveRecord, SaveCost]] = []
-        self._cost: SaveCost | None = None
-        self._cost_before: SaveCost | None = None
-        self._log_cache = LogCache()
+        self._saves = Saves(self._background, self._prover, self.record_cost)
         self.continued_from: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -233,11 +226,7 @@ class Checkpoint(Deferring):
             "_warned",
             "_saved_on_interrupt",
             "_saved_at",
-            "_failed",
-            "_costs",
-            "_cost",
-            "_cost_before",
-            "_log_cache",
+            "_saves",
             "continued_from",
         )
         return {name: value for name, value in self.__dict__.items() if name not in transient}
@@ -250,7 +239,7 @@ class Checkpoint(Deferring):
         """Save if a condition, the clock or a signal says so."""
         event = str(callback_name)
         self._report_failed()
-        self._record_costs()
+        self._saves.record_costs()
         if self._prover is not None:
             self._prover.report()
         self._signals.begin(self.main_loop)
@@ -273,10 +262,9 @@ class Checkpoint(Deferring):
         has_more = event == "on_interrupt"
         try:
             self._save_as_asked(callback_name, args)
-            if self._background is not None:
-                self._background.wait()
-                self._report_failed()
-                self._record_costs()
+            self._saves.wait()
+            self._report_failed()
+            self._saves.record_costs()
         except BaseException:
             # The main loop ends with this error, whatever was to come.
             has_more = False
@@ -337,9 +325,8 @@ class Checkpoint(Deferring):
         finally:
             if self._schedule is not None:
                 self._schedule.end(time.monotonic())
-            if self._cost is not None:
-                self._cost.stall, self._cost = time.monotonic() - begin, None
-        self._record_costs()
+            self._saves.training_waited(time.monotonic() - begin)
+        self._saves.record_costs()
 
     def _save(self, event: str, path: str | None, signalled: float | None) -> None:
         log = self.main_loop.log
@@ -365,7 +352,8 @@ class Checkpoint(Deferring):
                 log.current_row["save_schedule"] = self._schedule.as_record()
             is_first = path not in self._warned
             if not self._warned:
-                self._warn_of_weight(contents)
+                if contents.main is not None:
+                    warn_of_weight(self.main_loop, contents.parameters, stacklevel=1)
                 warn_of_reading_ahead(contents.reads_ahead, f"saving {path}", stacklevel=1)
             self._write(contents, target, record, signalled, warn_of_main=is_first)
             self._warned.add(path)
@@ -374,7 +362,7 @@ class Checkpoint(Deferring):
             is_mistake = contents is None
             if self.on_failure == "raise" or is_mistake or not isinstance(error, Exception):
                 raise
-            _log_failure(error, path)
+            log_failure(error, path)
         else:
             self._saved_at = (event, log.status["iterations_done"])
             if event == "on_interrupt" and path is not None:
@@ -396,11 +384,10 @@ class Checkpoint(Deferring):
             verify=self.verify,
             warn_of_main=warn_of_main,
             before_partial=record.set_path,
-            further_manifest={**target.manifest, **self._cost_of_save_before()},
+            further_manifest={**target.manifest, **self._saves.cost_of_save_before()},
             arena=None if self._background is None else self._arena,
-            log_cache=self._log_cache,
+            log_cache=self._saves.log_cache,
         )
-        self._cost = prepared.snapshot.cost
         protected = [
             each.loaded_from
             for each in all_extensions(self.main_loop)
@@ -408,73 +395,14 @@ class Checkpoint(Deferring):
         ]
         if self.continued_from is not None:
             protected.append(self.continued_from)
-        if self._background is None:
-            self._finish(prepared, target, protected, record)
-            if signalled is not None:
-                record.row["signal_to_saved_seconds"] = seconds_since(signalled)
-            return
-
-        def job() -> None:
-            try:
-                self._finish(prepared, target, protected, record)
-            except Exception as error:
-                logger.error("%s is not saved: %s", target.path, error)
-                self._failed.append((record, error))
-
-        if not self._background.submit(job, record.forget):
-            record.forget()
-
-    def _finish(
-        self, prepared: PreparedSave, target: Target, protected: list[str], record: SaveRecord
-    ) -> None:
-        """Commit, and tidy up; on any thread."""
-        try:
-            prepared.commit()
-        except SaveError:
-            if prepared.failure is not None and os.path.exists(prepared.path):
-                target.done(saved_to=prepared.path, protected=protected)
-            raise
-        target.done(protected=protected, is_verified=prepared.verify)
-        self._cost_before = prepared.snapshot.cost
-        if self.record_cost:
-            self._costs.append((record, prepared.snapshot.cost))
-        self._start_proof(prepared.path)
-
-    def _warn_of_weight(self, contents: Contents) -> None:
-        if contents.main is None:
-            return
-        heavy = heavy_arrays(self.main_loop)
-        values = [each.get_value(borrow=True) for each in contents.parameters]
-        beside = sum(getattr(value, "nbytes", 0) for value in values)
-        message = weight_warning(heavy, beside + sum(each.nbytes for each in heavy))
-        if message is not None:
-            warnings.warn(message, HeavyDataWarning, stacklevel=2)
-
-    def _start_proof(self, path: str) -> None:
-        if self._prover is not None:
-            script = script_of("__main__") or {}
-            self._prover.start(path, main=script.get("script"))
-
-    def _cost_of_save_before(self) -> dict[str, Any]:
-        # A manifest cannot say how long the disk will take for the file that it
-        # is in.
-        before = self._cost_before
-        return {} if before is None else {"cost_of_save_before": asdict(before)}
-
-    def _record_costs(self) -> None:
-        """Write into the log what the saves took that are done."""
-        while self._costs:
-            record, cost = self._costs.pop(0)
-            record.row.update(cost.as_records())
+        self._saves.write(prepared, target, record, protected=protected, signalled=signalled)
 
     def _report_failed(self) -> None:
         """Hear of what went wrong in the background."""
-        while self._failed:
-            record, error = self._failed.pop(0)
-            record.fail(error)
+        for path, error in self._saves.failures():
             if self.on_failure == "raise":
                 raise error
-            _log_failure(error, record.path)
+            log_failure(error, path)
 
     def _path_for(self, event: str, args: tuple[Any, ...]) -> str | None:
         _, from_user = self.parse_args(event, args)
@@ -484,28 +412,6 @@ class Checkpoint(Deferring):
             raise ValueError(f"Checkpoint: a condition brings one path, not {paths!r}")
         path = paths[0] if paths else self.path
         return None if path is None else os.fspath(path)
-
-
-def _schedule_of(
-    every_n_seconds: float | None, max_overhead: float | None, at_least_every: float | None
-) -> EveryNSeconds | Overhead | None:
-    if every_n_seconds is not None and max_overhead is not None:
-        raise ValueError("Checkpoint: give every_n_seconds or max_overhead, not both")
-    if max_overhead is not None:
-        return Overhead(max_overhead, at_least_every)
-    if at_least_every is not None:
-        raise ValueError("Checkpoint: at_least_every goes with max_overhead; see every_n_seconds")
-    return None if every_n_seconds is None else EveryNSeconds(every_n_seconds)
-
-
-def _log_failure(error: Exception, path: str | None) -> None:
-    logger.error("%s is not saved, and training goes on: %s", path, _with_path(error, path))
-
-
-def _with_path(error: Exception, path: str | None) -> str:
-    if isinstance(error, CheckpointError):
-        return str(error) if error.path else f"{path}: {error}"
-    return f"{type(error).__name__}: {error}"
 
 
 def _has_found_end(extension: Any) -> bool:

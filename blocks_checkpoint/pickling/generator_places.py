@@ -51,6 +51,9 @@ LEAVES: tuple[type, ...] = (
     *(str, bytes, int, float, complex, bool, type(None)),
     *(type, FunctionType, BuiltinFunctionType, ModuleType),
 )
+# Data are lists of numbers, and there may be hundreds of thousands of them: that
+# there is nothing in one is found out without a step of Python for each element.
+_LEAF_TYPES = frozenset(LEAVES)
 
 
 def find_generators(main_loop: Any) -> list[tuple[Path, Any]]:
@@ -93,10 +96,10 @@ def _is_of_an_engine(thing: Any) -> bool:
 def children_of(thing: Any) -> Iterator[tuple[Any, Any]]:
     """Go through what hangs in an object, each with the step that leads to it."""
     if isinstance(thing, (list, tuple)):
-        if len(thing) <= MAX_ELEMENTS:
+        if len(thing) <= MAX_ELEMENTS and not _LEAF_TYPES.issuperset(map(type, thing)):
             yield from enumerate(thing)
     elif isinstance(thing, dict):
-        if len(thing) <= MAX_ELEMENTS:
+        if len(thing) <= MAX_ELEMENTS and not _LEAF_TYPES.issuperset(map(type, thing.values())):
             for key, value in thing.items():
                 if isinstance(key, str):
                     yield f":{key}", value

@@ -1,0 +1,162 @@
+"""The saves that one ``Checkpoint`` makes in this process.
+
+None of it is state of the training: what is under way, what went wrong, what it
+took, and what can be used again by the next save.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ..background import BackgroundSaver
+from ..cost import SaveCost
+from ..errors import CheckpointError, SaveError
+from ..main_module import script_of
+from ..pickling.log_cache import LogCache
+from ..proving import Prover
+from ..retention.destination import Target
+from ..saving import PreparedSave
+from ..signals import seconds_since
+from .record import SaveRecord
+
+__all__ = ["Saves", "log_failure"]
+
+logger = logging.getLogger(__name__)
+
+
+class Saves:
+    """Writes prepared saves, while training waits or beside it.
+
+    Parameters
+    ----------
+    background : BackgroundSaver or None
+    prover : Prover or None
+    record_cost : bool
+        Write what each save took into the log.
+
+    Attributes
+    ----------
+    log_cache : LogCache
+        Of the log as it was saved last.
+    """
+
+    def __init__(
+        self, background: BackgroundSaver | None, prover: Prover | None, record_cost: bool
+    ) -> None:
+        self._background = background
+        self._prover = prover
+        self._record_cost = record_cost
+        self.log_cache = LogCache()
+        # The thread that writes adds to these, and training takes from them: it
+        # alone changes the log.
+        self._failed: list[tuple[SaveRecord, Exception]] = []
+        self._costs: list[tuple[SaveRecord, SaveCost]] = []
+        self._cost_before: SaveCost | None = None
+        self._cost_now: SaveCost | None = None
+
+    def write(
+        self,
+        prepared: PreparedSave,
+        target: Target,
+        record: SaveRecord,
+        *,
+        protected: list[str],
+        signalled: float | None,
+    ) -> None:
+        """Write a save, or have it written.
+
+        Parameters
+        ----------
+        prepared : PreparedSave
+        target : Target
+            Where it goes; what is old there is removed afterwards.
+        record : SaveRecord
+        protected : list of str
+            Paths of files that are not to be removed.
+        signalled : float or None
+            When a signal asked for it.
+
+        Raises
+        ------
+        SaveError
+            It could not be written while training waited. What goes wrong
+            beside it, :meth:`failures` tells.
+        """
+        self._cost_now = prepared.snapshot.cost
+        if self._background is None:
+            self._finish(prepared, target, record, protected)
+            if signalled is not None:
+                record.row["signal_to_saved_seconds"] = seconds_since(signalled)
+            return
+
+        def job() -> None:
+            try:
+                self._finish(prepared, target, record, protected)
+            except Exception as error:
+                logger.error("%s is not saved: %s", target.path, error)
+                self._failed.append((record, error))
+
+        if not self._background.submit(job, record.forget):
+            record.forget()
+
+    def _finish(
+        self, prepared: PreparedSave, target: Target, record: SaveRecord, protected: list[str]
+    ) -> None:
+        """Commit, and tidy up; on any thread."""
+        try:
+            prepared.commit()
+        except SaveError:
+            if prepared.failure is not None and os.path.exists(prepared.path):
+                target.done(saved_to=prepared.path, protected=protected)
+            raise
+        target.done(protected=protected, is_verified=prepared.verify)
+        self._cost_before = prepared.snapshot.cost
+        if self._record_cost:
+            self._costs.append((record, prepared.snapshot.cost))
+        if self._prover is not None:
+            script = script_of("__main__") or {}
+            self._prover.start(prepared.path, main=script.get("script"))
+
+    def wait(self) -> None:
+        """Wait until everything is written."""
+        if self._background is not None:
+            self._background.wait()
+
+    def failures(self) -> Iterator[tuple[str | None, Exception]]:
+        """Write into the log what went wrong beside the training; give each path and error once."""
+        while self._failed:
+            record, error = self._failed.pop(0)
+            record.fail(error)
+            yield record.path, error
+
+    def training_waited(self, seconds: float) -> None:
+        """Add to the cost of the save made last how long training waited for it."""
+        if self._cost_now is not None:
+            self._cost_now.stall, self._cost_now = seconds, None
+
+    def record_costs(self) -> None:
+        """Write into the log what the saves took that are done."""
+        while self._costs:
+            record, cost = self._costs.pop(0)
+            record.row.update(cost.as_records())
+
+    def cost_of_save_before(self) -> dict[str, Any]:
+        """Return what a manifest says of the save before.
+
+        It cannot say how long the disk will take for the file that it is in.
+        """
+        before = self._cost_before
+        return {} if before is None else {"cost_of_save_before": asdict(before)}
+
+
+def log_failure(error: Exception, path: str | None) -> None:
+    """Say that a save failed and training goes on."""
+    if isinstance(error, CheckpointError):
+        shown = str(error) if error.path else f"{path}: {error}"
+    else:
+        shown = f"{type(error).__name__}: {error}"
+    logger.error("%s is not saved, and training goes on: %s", path, shown)
