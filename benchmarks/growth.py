@@ -29,7 +29,7 @@ from files import (
     write_plainly,
 )
 from logs import MORE, Run
-from measuring import Work, seconds
+from measuring import Work, in_turn, seconds
 from pickling import plain_dump
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
@@ -54,7 +54,7 @@ def measure(sizes: Iterable[int], works_of: Callable[[int], list[Work]], turns: 
         works = works_of(size)
         times: dict[str, list[float]] = {work.name: [] for work in works}
         for turn in range(-1, turns):
-            for work in works:
+            for work in in_turn(works, turn):
                 work.before()
                 taken = seconds(work.do)
                 # The first turn warms caches and memory.

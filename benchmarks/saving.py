@@ -30,8 +30,6 @@ from measuring import Ratio, Work, milliseconds, race, ratio_of, seconds, show
 from peers import peers, savers
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
-from blocks_checkpoint.archive import ArchiveWriter
-from blocks_checkpoint.commit import replacing
 
 OURS = "blocks_checkpoint"
 Arrays = dict[str, Any]
@@ -167,7 +165,11 @@ def many(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
     )
     rows += loading(f"load {named}", folder, arrays, turns=options.turns, reach=1 / 8)
     save_parameters(arrays, path)
-    rows.append(milliseconds(f"open {named}", lambda: open_checkpoint(path), 25, options.turns))
+
+    def open_and_close() -> None:
+        open_checkpoint(path).close()
+
+    rows.append(milliseconds(f"open {named}", open_and_close, 25, options.turns))
     remove(path)
     return rows
 
@@ -179,9 +181,7 @@ def growth(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
     times: dict[int, list[float]] = {size: [] for size in options.sizes}
 
     def save(size: int) -> None:
-        with replacing(path, expected_bytes=size * MIB) as file, ArchiveWriter(file) as writer:
-            for number in range(size // 16):
-                writer.add_array(f"{number}.npy", each)
+        save_parameters({f"{number}": each for number in range(size // 16)}, path)
 
     for _ in range(max(3, options.turns // 2)):
         for size in options.sizes:
