@@ -43,10 +43,11 @@ def versions() -> dict[str, str]:
 
 
 def plain_status(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Take from a status what is a plain value."""
+    """Take from a status what is a plain value, as it is now."""
     plain = (bool, int, float, str, type(None), np.generic)
+    # The list of epoch ends grows while a background save is written.
     return {
-        str(key): value
+        str(key): list(value) if key == "_epoch_ends" else value
         for key, value in dict(status).items()
         if isinstance(value, plain) or key == "_epoch_ends"
     }

@@ -11,7 +11,11 @@ import pytest
 from drifting import BATCHES_PER_EPOCH, At, make_main_loop, values_of
 
 from blocks_checkpoint import Checkpoint, load_main_loop, open_checkpoint
+from blocks_checkpoint.arena import Arena
+from blocks_checkpoint.contents import Contents
 from blocks_checkpoint.partial_file import PartialFile
+from blocks_checkpoint.snapshot import take_snapshot
+from blocks_checkpoint.writing import write_snapshot
 
 TIMEOUT = 60
 
@@ -87,6 +91,18 @@ def test_whole_state_is_that_of_the_call_whatever_training_has_done_since(
         assert max(loaded.log) == iterations_done
         for name, value in values_of(loaded).items():
             assert numpy.array_equal(value, STATES[iterations_done][name])
+
+
+def test_manifest_is_that_of_the_call_where_a_loop_notes_its_epochs_in_place(tmp_path):
+    # So does that of Blocks.
+    main_loop = make_main_loop()
+    ends = main_loop.log.status["_epoch_ends"]
+    ends.append(4)
+    snapshot = take_snapshot(Contents.of_main_loop(main_loop), arena=Arena())
+    ends.append(8)
+    write_snapshot(snapshot, tmp_path / "run.zip")
+    with open_checkpoint(tmp_path / "run.zip") as checkpoint:
+        assert checkpoint.status["_epoch_ends"] == [4]
 
 
 def test_waiting_for_the_save_before_counts_as_a_stall(tmp_path, disk, monkeypatch):
