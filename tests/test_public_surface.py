@@ -14,12 +14,12 @@ from blocks_checkpoint import errors, serialization
 #: A copy that is edited by hand: a name that appears or goes does so on purpose.
 PUBLIC = """
     Checkpoint CheckpointError CheckpointFile CheckpointNotFound CheckpointWarning Damage
-    DamagedCheckpoint EngineError HostileCheckpoint KeepAll KeepBest KeepEvery KeepFor KeepLast
-    LoadError LoadParameters MainModuleError MainModuleWarning NameConflict NoGoodCheckpoint
-    NotACheckpoint ParameterMismatch ParameterWarning Policy Resume SaveError UnpicklableError
-    UnsupportedFormat __version__ add_to_dump continue_training dump dump_and_add_to_dump load
-    load_iteration_state load_log load_main_loop load_parameters open_checkpoint
-    register_array_type save_parameters secure_dump
+    DamagedCheckpoint EngineError HeavyDataWarning HostileCheckpoint KeepAll KeepBest KeepEvery
+    KeepFor KeepLast LoadError LoadParameters MainModuleError MainModuleWarning NameConflict
+    NoGoodCheckpoint NotACheckpoint ParameterMismatch ParameterWarning Policy ReadAheadWarning
+    RefusedClass Resume SaveError UnpicklableError UnsupportedFormat __version__ add_to_dump
+    continue_training dump dump_and_add_to_dump load load_iteration_state load_log load_main_loop
+    load_parameters open_checkpoint register_array_type save_parameters secure_dump
 """.split()
 HEAVY = {
     "numpy", "h5py", "click", "rich", "tqdm", "pytensor", "theano", "aesara", "blocks", "fuel",
@@ -71,7 +71,8 @@ def test_public_name_is_in_the_reference():
     assert set(PUBLIC) - {"__version__"} <= named | whole
 
 
-def test_every_error_and_warning_is_of_one_tree():
+def test_every_error_and_warning_is_of_one_tree_and_public():
+    assert set(errors.__all__) <= set(PUBLIC)
     for name in errors.__all__:
         cls = getattr(errors, name)
         root = errors.CheckpointWarning if issubclass(cls, Warning) else errors.CheckpointError
