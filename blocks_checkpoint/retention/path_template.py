@@ -195,7 +195,7 @@ class PathTemplate:
             f"the path {self.text!r} has {names}, of which nothing is in the log so far. "
             + (f"Do you mean {{{close[0]}}}? " if close else "")
             + f"There are: {', '.join(known)}. A record is there once its extension has run: "
-            "put Checkpoint behind it, and save no sooner than it records"
+            "save no sooner than that"
         )
 
     def matches(self, path: str | os.PathLike[str]) -> bool:
