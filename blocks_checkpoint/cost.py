@@ -21,9 +21,11 @@ class SaveCost:
     copy : float
         Copying the arrays into memory of the save's own; in the background only.
     checksum : float
-        CRC-32 of everything, most of it on a second thread.
+        CRC-32 of the large members, on a second thread. That of the small ones
+        is part of writing.
     write : float
-        Handing bytes to the system.
+        Handing bytes to the system; for a file that is written past its cache,
+        also having the disk take them.
     sync : float
         Waiting for the disk to have them.
     stall : float
