@@ -29,7 +29,8 @@ class SaveRecord:
     def __init__(self, log: Any, path: str | None) -> None:
         self.row = log.current_row
         self.path = path
-        self._before: tuple[str | None, ...] = tuple(self.row.get(SAVED_TO, ()))
+        self._place = len(self.row.get(SAVED_TO, ()))
+        self._is_set = False
         self._target: Target | None = None
 
     def begin(self, target: Target) -> None:
@@ -54,13 +55,23 @@ class SaveRecord:
         """Say nothing: the save was skipped."""
         if self._target is not None:
             self._target.failed()
-        if self._before:
-            self.row[SAVED_TO] = self._before
+        present, place = self._present()
+        left = (*present[:place], *present[place + 1 :])
+        if left:
+            self.row[SAVED_TO] = left
         else:
             self.row.pop(SAVED_TO, None)
 
     def _set(self, path: str | None) -> None:
-        # Behind what other saves have recorded meanwhile, if any did.
-        present = tuple(self.row.get(SAVED_TO, ()))
-        place = len(self._before)
+        present, place = self._present()
         self.row[SAVED_TO] = (*present[:place], path, *present[place + 1 :])
+        self._is_set = True
+
+    def _present(self) -> tuple[tuple[str | None, ...], int]:
+        """Return what saves have recorded, and which place among them is that of this one.
+
+        Others may have recorded something behind it meanwhile, and those before
+        it may have been forgotten.
+        """
+        present = tuple(self.row.get(SAVED_TO, ()))
+        return present, min(self._place, len(present) - 1) if self._is_set else len(present)
