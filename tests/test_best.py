@@ -79,15 +79,25 @@ def test_what_a_stranger_recorded_is_no_value(path, write_checkpoint, records):
 def test_best_value_is_in_the_status_and_can_be_taken_back(path):
     best = BestSoFar("error")
     log = log_with(numpy.float32(0.25))
-    before = best.note(log)
+    noted = best.note(log)
     assert log.status["best_checkpoint_error"] == 0.25
     assert type(log.status["best_checkpoint_error"]) is float
     assert not best.is_due(log, path)
-    best.take_back(log, before)
+    best.take_back(log, noted)
     assert best.is_due(log, path)
     log = log_with(0.25, 0.5)
     best.take_back(log, best.note(log))
     assert log.status["best_checkpoint_error"] == 0.5
+
+
+def test_save_that_fails_after_a_better_one_was_begun_takes_nothing_back():
+    best = BestSoFar("error")
+    log = log_with(0.5, 0.9)
+    worse = best.note(log)
+    log[5]["error"] = 0.4
+    best.note(log)
+    best.take_back(log, worse)
+    assert log.status["best_checkpoint_error"] == 0.4
 
 
 def test_record_that_was_never_made_is_an_error_in_the_log(caplog):

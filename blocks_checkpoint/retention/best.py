@@ -81,22 +81,27 @@ class BestSoFar:
         logger.info("%s has %s %r, and is not replaced by %r", path, self.record, there, value)
         return False
 
-    def note(self, log: Any) -> Any:
+    def note(self, log: Any) -> tuple[Any, Any]:
         """Put the current value into the status, before the log is saved.
 
         Returns
         -------
-        object
-            What was there, for :meth:`take_back`.
+        tuple
+            What was there and what is there now, for :meth:`take_back`.
         """
         status: MutableMapping[str, Any] = log.status
         before = status.get(self.key)
         status[self.key] = as_number(current_value(log, self.record))
-        return before
+        return before, status[self.key]
 
-    def take_back(self, log: Any, before: Any) -> None:
-        """Undo :meth:`note`, after a save that failed."""
-        log.status[self.key] = before
+    def take_back(self, log: Any, noted: tuple[Any, Any]) -> None:
+        """Undo :meth:`note`, after a save that failed.
+
+        Unless a later save has noted a better value meanwhile.
+        """
+        before, value = noted
+        if log.status.get(self.key) == value:
+            log.status[self.key] = before
 
     def complain(self, records: Mapping[str, Any]) -> None:
         """Log an error if the record was never made: then nothing was ever saved.

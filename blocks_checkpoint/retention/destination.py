@@ -134,17 +134,17 @@ class Target:
     _destination: Destination = field(repr=False)
     _log: Any = field(repr=False)
     _series: Series | None = field(repr=False)
-    _best_before: Any = field(default=None, repr=False)
+    _noted: Any = field(default=None, repr=False)
 
     def begin(self) -> None:
         """Write into the status what the log in the file shall have."""
         if self._destination.best is not None:
-            self._best_before = self._destination.best.note(self._log)
+            self._noted = self._destination.best.note(self._log)
 
     def failed(self) -> None:
         """Take that back."""
-        if self._destination.best is not None:
-            self._destination.best.take_back(self._log, self._best_before)
+        if self._destination.best is not None and self._noted is not None:
+            self._destination.best.take_back(self._log, self._noted)
 
     def done(
         self,
