@@ -55,6 +55,7 @@ class Saves:
         # alone changes the log.
         self._failed: list[tuple[SaveRecord, Exception]] = []
         self._costs: list[tuple[SaveRecord, SaveCost]] = []
+        self._answered: list[tuple[SaveRecord, float]] = []
         self._cost_before: SaveCost | None = None
         self._cost_now: SaveCost | None = None
 
@@ -88,14 +89,12 @@ class Saves:
         """
         self._cost_now = prepared.snapshot.cost
         if self._background is None:
-            self._finish(prepared, target, record, protected)
-            if signalled is not None:
-                record.row["signal_to_saved_seconds"] = seconds_since(signalled)
+            self._finish(prepared, target, record, protected, signalled)
             return
 
         def job() -> None:
             try:
-                self._finish(prepared, target, record, protected)
+                self._finish(prepared, target, record, protected, signalled)
             except Exception as error:
                 logger.error("%s is not saved: %s", target.path, error)
                 self._failed.append((record, error))
@@ -104,7 +103,12 @@ class Saves:
             record.forget()
 
     def _finish(
-        self, prepared: PreparedSave, target: Target, record: SaveRecord, protected: list[str]
+        self,
+        prepared: PreparedSave,
+        target: Target,
+        record: SaveRecord,
+        protected: list[str],
+        signalled: float | None,
     ) -> None:
         """Commit, and tidy up; on any thread."""
         try:
@@ -113,6 +117,8 @@ class Saves:
             if prepared.failure is not None and os.path.exists(prepared.path):
                 target.done(saved_to=prepared.path, protected=protected)
             raise
+        if signalled is not None:
+            self._answered.append((record, seconds_since(signalled)))
         target.done(protected=protected, is_verified=prepared.verify)
         self._cost_before = prepared.snapshot.cost
         if self._record_cost:
@@ -139,10 +145,13 @@ class Saves:
             self._cost_now.stall, self._cost_now = seconds, None
 
     def record_costs(self) -> None:
-        """Write into the log what the saves took that are done."""
+        """Write into the log what the saves took that are done, and how soon they were."""
         while self._costs:
             record, cost = self._costs.pop(0)
             record.row.update(cost.as_records())
+        while self._answered:
+            record, seconds = self._answered.pop(0)
+            record.row["signal_to_saved_seconds"] = seconds
 
     def cost_of_save_before(self) -> dict[str, Any]:
         """Return what a manifest says of the save before.
