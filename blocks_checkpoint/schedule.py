@@ -18,6 +18,7 @@ the schedule in the file is not due at once when it is loaded.
 from __future__ import annotations
 
 import statistics
+from numbers import Real
 from typing import Any
 
 __all__ = ["EveryNSeconds", "Overhead", "schedule_of"]
@@ -181,8 +182,8 @@ class Overhead(_Schedule):
         }
 
 
-def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not value > 0:
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0:
         raise ValueError(f"{name} is {value!r}; give a number above 0")
     return float(value)
 

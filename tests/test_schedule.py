@@ -1,6 +1,7 @@
 """Decisions by the clock, told the time."""
 
 import copy
+import datetime
 import math
 import pickle
 
@@ -154,7 +155,9 @@ def test_interval_says_when_the_next_is_due(at_least_every):
     assert schedule.as_record()["expected_stall_seconds"] == 1
 
 
-@pytest.mark.parametrize("seconds", [0, -1, math.nan, True, False])
+@pytest.mark.parametrize(
+    "seconds", [0, -1, math.nan, True, False, "600", datetime.timedelta(minutes=10)]
+)
 @pytest.mark.parametrize(
     "make",
     [EveryNSeconds, Overhead, lambda seconds: Overhead(0.1, at_least_every=seconds)],
