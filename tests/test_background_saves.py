@@ -1,5 +1,6 @@
 """Saves in the background in real processes and loops: what is written, and when it is there."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,7 +9,8 @@ import threading
 
 import numpy
 import pytest
-from drifting import BATCHES_PER_EPOCH, At, make_main_loop, values_of
+from drifting import BATCHES_PER_EPOCH, At, interrupt, make_main_loop, values_of
+from interventions import Do
 
 from blocks_checkpoint import Checkpoint, load_main_loop, open_checkpoint
 from blocks_checkpoint.arena import Arena
@@ -91,6 +93,28 @@ def test_whole_state_is_that_of_the_call_whatever_training_has_done_since(
         assert max(loaded.log) == iterations_done
         for name, value in values_of(loaded).items():
             assert numpy.array_equal(value, STATES[iterations_done][name])
+
+
+@pytest.mark.parametrize("when_busy", ["wait", "skip", "replace"])
+@pytest.mark.parametrize("way", ["end", "interrupt", "error"])
+def test_last_state_is_saved_though_another_is_being_written(tmp_path, when_busy, way):
+    saving = Checkpoint(
+        tmp_path / "run.zip", background=True, when_busy=when_busy, every_n_batches=2, on_error=True
+    )
+    is_written = threading.Event()
+
+    def end(main_loop):
+        saving._background.submit(lambda: is_written.wait(TIMEOUT))
+        threading.Timer(0.2, is_written.set).start()
+        if way == "interrupt":
+            interrupt(main_loop)
+        if way == "error":
+            raise ValueError(way)
+
+    last = Do(end, after_n_batches=BATCHES_PER_EPOCH - 1)
+    with pytest.raises(ValueError, match=way) if way == "error" else contextlib.nullcontext():
+        make_main_loop(last, saving, epochs=1).run()
+    assert iterations_in(tmp_path / "run.zip") == BATCHES_PER_EPOCH - (way != "end")
 
 
 def test_manifest_is_that_of_the_call_where_a_loop_notes_its_epochs_in_place(tmp_path):

@@ -261,6 +261,8 @@ class Checkpoint(Deferring):
             return
         has_more = event == "on_interrupt"
         try:
+            # The last state is not to be skipped for one that is being written.
+            self._saves.wait()
             self._save_as_asked(callback_name, args)
             self._saves.wait()
             self._report_failed()
