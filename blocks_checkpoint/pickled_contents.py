@@ -18,7 +18,7 @@ from .errors import UnpicklableError
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN
 from .pickling.array_table import ArrayTable
 from .pickling.log_sharing import shared_parts
-from .pickling.reachable import reachable_variables
+from .pickling.reachable import reachable_variables, variables_without_arrays
 from .pickling.stateful import find_stateful
 from .zip_pickler import (
     AlreadyPickled,
@@ -275,4 +275,6 @@ def pickle_without_main(contents: Contents, settings: PicklerSettings) -> Pickle
     made.table.pickle = ""
     for variable in reachable_variables(contents.main):
         own_value(made.table, variable)
+    # Random streams, whose states go on in whichever main loop resumes.
+    made.table.others += variables_without_arrays(contents.main)
     return made

@@ -19,6 +19,7 @@ from drifting import (
 from interventions import Do
 
 from blocks_checkpoint import Checkpoint, Resume, continue_training, load_log, load_main_loop
+from blocks_checkpoint.engines import current
 from blocks_checkpoint.extensions.base import SimpleExtension
 from blocks_checkpoint.miniblocks.extensions import FinishAfter, TrainingExtension
 from blocks_checkpoint.miniblocks.extensions.stopping import FinishIfNoImprovementAfter
@@ -314,3 +315,41 @@ def test_extension_draws_and_counts_on_wherever_it_stands_in_the_new_script(
     assert draws(resumed) == straight_draws
     sharing = next(each for each in resumed.extensions if isinstance(each, Sharing))
     assert sharing.shared is resumed.data_stream.iteration_scheme.rng
+
+
+# A main loop that cannot be pickled
+
+
+class EngineDraws(SimpleExtension):
+    """Draws from a random stream of the engine, as dropout does."""
+
+    def __init__(self):
+        super().__init__(after_batch=True)
+        draws = current().random_stream(21).uniform(size=(), low=0.0, high=1.0)
+        self.draw = current().function([], draws)
+
+    def do(self, which_callback, *args):
+        self.main_loop.log.current_row["drawn"] = float(self.draw())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_random_streams_of_the_engine_go_on_beside_what_cannot_be_pickled(path, caplog):
+    """The main loop is not in the file then, and the streams are no arrays."""
+
+    def parts():
+        return EngineDraws(), At(lambda main_loop: None, after_epoch=True)
+
+    def drawn(main_loop):
+        done = main_loop.status["iterations_done"]
+        return [main_loop.log[time]["drawn"] for time in range(1, done + 1)]
+
+    straight = make_main_loop(*parts())
+    straight.run()
+    saving = Checkpoint(path, on_failure="warn", after_epoch=False)
+    make_main_loop(*parts(), saving, At(interrupt, after_n_batches=6)).run()
+    assert "What stands in the way" in caplog.text
+    caplog.clear()
+    resumed = make_main_loop(*parts(), first=[whole(path)])
+    resumed.run()
+    assert drawn(resumed) == drawn(straight)
+    assert caplog.text.count("begins anew") == 0

@@ -27,11 +27,9 @@ def reachable_variables(main_loop: Any) -> list[Any]:
 
     Names are numbered in this order: it has to be that of a save.
     """
-    try:
-        found = _met_while_pickling(main_loop, None)
-    except Exception as error:
-        logger.debug("the main loop cannot be pickled: %s", error)
-        found = _met_around_obstacles(main_loop)
+    table = _table_of(main_loop)
+    stored = [] if table is None else table.plan().stored
+    found = [variable for each in stored for variable in each.variables]
     variables = {identity(variable): variable for variable in found}
     for variable in known_variables(main_loop):
         variables.setdefault(identity(variable), variable)
@@ -39,12 +37,12 @@ def reachable_variables(main_loop: Any) -> list[Any]:
 
 
 def variables_without_arrays(main_loop: Any) -> list[Any]:
-    """List the shared variables of a main loop whose values are no arrays."""
-    try:
-        return _table_of(main_loop, None).others
-    except Exception as error:
-        logger.debug("the main loop cannot be pickled: %s", error)
-        return []
+    """List the shared variables of a main loop whose values are no arrays.
+
+    Also of one that cannot be pickled: random streams are among them.
+    """
+    table = _table_of(main_loop)
+    return [] if table is None else table.others
 
 
 def known_variables(main_loop: Any) -> list[Any]:
@@ -66,12 +64,21 @@ def variables_of_model(main_loop: Any) -> list[Any]:
     return [variable for variable in in_model if hasattr(variable, "container")]
 
 
-def _met_while_pickling(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> list[Any]:
-    table = _table_of(main_loop, persistent_id)
-    return [variable for stored in table.plan().stored for variable in stored.variables]
+def _table_of(main_loop: Any) -> ArrayTable | None:
+    """Enter all that a main loop holds, or all around what cannot be pickled, into a table."""
+    try:
+        return _filled_by_pickling(main_loop, None)
+    except Exception as error:
+        logger.debug("the main loop cannot be pickled: %s", error)
+    try:
+        return _filled_around_obstacles(main_loop)
+    except Exception as error:
+        # To complain about that is for a save.
+        logger.debug("the main loop cannot be pickled in part either: %s", error)
+        return None
 
 
-def _table_of(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> ArrayTable:
+def _filled_by_pickling(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> ArrayTable:
     def write(deep: bool) -> ArrayTable:
         table = ArrayTable()
         ZipPickler(table, settings, deep=deep).dump(main_loop)
@@ -89,15 +96,10 @@ def _table_of(main_loop: Any, persistent_id: Callable[[Any], Any] | None) -> Arr
         return write_pickles(write)
 
 
-def _met_around_obstacles(main_loop: Any) -> list[Any]:
+def _filled_around_obstacles(main_loop: Any) -> ArrayTable:
     walker = diagnosis.Walker(ZipPickler(ArrayTable(), PicklerSettings()).reducers)
     obstacles = [
         place.thing for place, error in walker.walk([("main_loop", main_loop)]) if error is not None
     ]
     ids: Container[int] = {id(thing) for thing in obstacles}
-    try:
-        return _met_while_pickling(main_loop, lambda thing: 0 if id(thing) in ids else None)
-    except Exception as error:
-        # To complain about that is for a save.
-        logger.debug("the main loop cannot be pickled in part either: %s", error)
-        return []
+    return _filled_by_pickling(main_loop, lambda thing: 0 if id(thing) in ids else None)
