@@ -182,3 +182,13 @@ def test_generator_of_another_class_is_reported_and_left_alone(caplog):
 def test_damaged_descriptions_are_refused(described):
     with pytest.raises(LoadError):
         check_described(described, "run.zip")
+
+
+def test_legacy_generator_that_was_made_anew_is_put_back_in_place():
+    """It has a seed sequence that means nothing, and one seeded by a number has none."""
+    saved = new_generator(state_of(RandomState(1)))
+    draw(saved)
+    present = RandomState(1)
+    choose = present.normal
+    put_state(present, through_json(state_of(saved)))
+    assert choose() == saved.normal()

@@ -139,8 +139,13 @@ def _put(generator: Any, stored: Mapping[str, Any]) -> None:
         raise TypeError(
             f"it is that of a {state['bit_generator']}, and here is a {type(source).__name__}"
         )
-    if stored["seeds"] is not None:
-        _spawn(_seed_sequence(source), stored["seeds"])
+    seeds = _seed_sequence(source)
+    # A RandomState of a number has no seed sequence, and one that NumPy has
+    # A RandomState that was seeded by a number has no seed sequence; one that was
+    # made anew from its state has one that means nothing. It spawns no children.
+    is_seeded_by_number = kind == "RandomState" and not isinstance(seeds, _SEED_SEQUENCE)
+    if stored["seeds"] is not None and not is_seeded_by_number:
+        _spawn(seeds, stored["seeds"])
     if kind == "RandomState":
         generator.set_state(state)
     else:
