@@ -14,6 +14,7 @@ import io
 import os
 import pickle
 import sys
+import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "may_be_named_in",
     "module_of",
     "names_needed",
+    "refuse_while_imported",
     "script_of",
 ]
 
@@ -37,6 +39,9 @@ __all__ = [
 SCRIPT_MODULE_NAME = "__blocks_checkpoint_main_"
 
 _MAIN_MODULES = ("__main__", "__mp_main__")
+
+#: Scripts that are being imported, by thread.
+_being_imported: dict[int, str] = {}
 
 #: What all those names have in common.
 _IN_ALL_NAMES = b"_main_"
@@ -197,6 +202,7 @@ def import_script(path: str | os.PathLike[str]) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     folder = os.path.dirname(path)
     sys.modules[name] = module
+    _being_imported[threading.get_ident()] = path
     # A script finds its neighbours because its folder comes first in the path.
     sys.path.insert(0, folder)
     try:
@@ -211,12 +217,27 @@ def import_script(path: str | os.PathLike[str]) -> ModuleType:
             path=path,
         ) from error
     finally:
+        _being_imported.pop(threading.get_ident(), None)
         # What its functions import later is found, too, but hides nothing.
         sys.path.remove(folder)
         if folder not in sys.path:
             sys.path.append(folder)
     _digests[path] = digest
     return module
+
+
+def refuse_while_imported() -> None:
+    """Refuse to take part in a training that the importing of a script has begun.
+
+    It would train, and save over the files of the run that is to go on.
+
+    Raises
+    ------
+    LoadError
+    """
+    path = _being_imported.get(threading.get_ident())
+    if path is not None:
+        raise LoadError("training began when this script was imported", path=path)
 
 
 class MainModule:

@@ -21,6 +21,7 @@ from typing import Any
 from .checkpoint_file import open_checkpoint
 from .commit import replacing
 from .errors import CheckpointError
+from .retention.series import PROOF_SUFFIX
 
 __all__ = ["Proof", "Prover", "proof_of", "prove"]
 
@@ -54,20 +55,31 @@ class Proof:
 
 def proof_path(path: str | os.PathLike[str]) -> str:
     """Return where the proof of a checkpoint is."""
-    return f"{os.fspath(path)}.proof.json"
+    return f"{os.fspath(path)}{PROOF_SUFFIX}"
 
 
 def proof_of(path: str | os.PathLike[str]) -> Proof | None:
     """Return the proof of a checkpoint; None if there is none of this very file."""
+    proof = _written_proof(path)
+    if proof is None:
+        return None
     try:
-        with open(proof_path(path), encoding="utf-8") as file:
-            proof = Proof(**json.load(file))
         with open_checkpoint(path) as checkpoint:
             saved = checkpoint.manifest.get("saved")
-    except (OSError, ValueError, TypeError, CheckpointError) as error:
+    except (OSError, CheckpointError) as error:
         logger.debug("%s has no proof: %s", path, error)
         return None
     return proof if proof.saved == saved else None
+
+
+def _written_proof(path: str | os.PathLike[str]) -> Proof | None:
+    """Return what is written beside a checkpoint, be it of this file or the one before it."""
+    try:
+        with open(proof_path(path), encoding="utf-8") as file:
+            return Proof(**json.load(file))
+    except (OSError, ValueError, TypeError) as error:
+        logger.debug("%s has no proof: %s", path, error)
+        return None
 
 
 def prove(path: str | os.PathLike[str], *, main: str | None = None) -> Proof:
@@ -79,7 +91,8 @@ def prove(path: str | os.PathLike[str], *, main: str | None = None) -> Proof:
     ----------
     path : str or os.PathLike
     main : str, optional
-        The script that functions of ``__main__`` are taken from.
+        The script that functions of ``__main__`` are taken from. It is imported
+        if the main loop needs some.
     """
     start = time.perf_counter()
     saved: dict[str, Any] = {}
@@ -89,13 +102,16 @@ def prove(path: str | os.PathLike[str], *, main: str | None = None) -> Proof:
             saved = checkpoint.manifest.get("saved", {})
             for damage in checkpoint.verify():
                 raise CheckpointError(f"it is damaged: {damage.reason}", member=damage.member)
-            checkpoint.main_loop(main=main)
+            needs = (checkpoint.manifest.get("main_module") or {}).get("names")
+            checkpoint.main_loop(main=main if needs else None)
     except Exception as error:
         # Whatever it is, it would also keep training from going on.
         reason = f"{type(error).__name__}: {error}"
     proof = Proof(not reason, reason, time.perf_counter() - start, dict(saved))
-    with replacing(proof_path(path)) as file:
-        file.write(json.dumps(asdict(proof), indent=2).encode())
+    # One that was deleted meanwhile needs no proof, and leaves none behind.
+    if os.path.exists(path):
+        with replacing(proof_path(path)) as file:
+            file.write(json.dumps(asdict(proof), indent=2).encode())
     return proof
 
 
@@ -157,12 +173,14 @@ class Prover:
         if self._process is None or self._process.poll() is None:
             return None
         code, self._process = self._process.returncode, None
-        proof = proof_of(self._path)
+        if code:
+            logger.error("the process that was to prove %s failed (%s)", self._path, code)
+            return None
+        # The file may have been replaced since. What has kept the one before
+        # it from loading is still worth a word.
+        proof = _written_proof(self._path)
         if proof is None:
-            if code:
-                logger.error("the process that was to prove %s failed (%s)", self._path, code)
-            else:
-                logger.info("%s was replaced before it was proven", self._path)
+            logger.info("%s was deleted before it was proven", self._path)
         elif proof.loads:
             logger.info("%s loads, as was tried in a fresh process", self._path)
         else:
@@ -180,6 +198,9 @@ def _main(arguments: str) -> None:
     path, main = json.loads(arguments)
     if hasattr(os, "nice"):
         os.nice(NICENESS)
+    if main is not None:
+        # A script finds its neighbours.
+        sys.path.insert(0, os.path.dirname(main))
     prove(path, main=main)
 
 

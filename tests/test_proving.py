@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import textwrap
 
 import pytest
 from click.testing import CliRunner
@@ -63,6 +64,27 @@ def test_proof_of_another_file_of_that_name_is_none(path):
     assert proof_of(path) is None
 
 
+def test_file_that_does_not_load_is_reported_though_it_was_replaced_meanwhile(tmp_path, caplog):
+    """Saves may come faster than a fresh process can load."""
+    path = tmp_path / "run.zip"
+    main_loop = make_main_loop(Checkpoint(path), epochs=1)
+    main_loop.thing = Vanishing()
+    main_loop.run()
+    prover = Prover()
+    prover.start(path)
+    prover._process.wait()
+    make_main_loop(Checkpoint(path), epochs=1).run()
+    assert not prover.report().loads
+    assert "cannot be continued from" in caplog.text
+    assert proof_of(path) is None
+
+
+def test_proof_of_a_file_that_is_gone_is_not_left_behind(path):
+    path.unlink()
+    assert not prove(path).loads
+    assert os.listdir(path.parent) == []
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", json.dumps({"loads": True})])
 def test_what_is_no_proof_is_none(path, content):
     path.with_name("run.zip.proof.json").write_text(content)
@@ -109,3 +131,58 @@ def test_resume_says_that_a_file_could_not_be_continued_from(tmp_path, caplog):
     assert "could not be continued from when it was saved" in caplog.text
     shown = CliRunner().invoke(main, ["info", str(path), "--json"])
     assert json.loads(shown.output)["proof"]["loads"] is False
+
+
+SCRIPT = """
+    import sys
+
+    from drifting import make_main_loop
+
+    from blocks_checkpoint import Checkpoint
+    from blocks_checkpoint.miniblocks.extensions import SimpleExtension
+
+    class Own(SimpleExtension):
+        def do(self, which_callback, *args):
+            pass
+
+    with open("begun.txt", "a") as file:
+        file.write("once more\\n")
+    saver = Checkpoint("run.zip", prove=True, after_epoch=False)
+    make_main_loop(*({own}), saver, epochs=1).run()
+    saver._prover.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "own, loads",
+    [
+        pytest.param("[]", True, id="needs-nothing-of-the-script"),
+        pytest.param("[Own()]", False, id="needs-a-class-of-it"),
+    ],
+)
+def test_script_that_trains_when_it_is_imported_is_not_trained_by_the_proof(
+    tmp_path, run_program, own, loads
+):
+    """It would save over the file of the run that is alive, and prove that, and so on."""
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(SCRIPT).format(own=own))
+    run_program(script, cwd=tmp_path, may_warn=True)
+    proof = proof_of(tmp_path / "run.zip")
+    assert proof.loads is loads
+    assert loads or "__name__" in proof.reason
+    # One that needs a class is imported, and refuses to train.
+    assert (tmp_path / "begun.txt").read_text().count("once more") == (1 if loads else 2)
+
+
+def test_modules_beside_the_script_are_found_from_another_folder(tmp_path, run_program):
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    beside = "from blocks_checkpoint.miniblocks.extensions import SimpleExtension as Base\n"
+    beside += "class Beside(Base):\n    def do(self, which_callback, *args):\n        pass\n"
+    (tmp_path / "scripts" / "neighbour.py").write_text(beside)
+    script = tmp_path / "scripts" / "train.py"
+    body = textwrap.dedent(SCRIPT).format(own="[neighbour.Beside()]")
+    script.write_text(f"import neighbour\n{body}")
+    run_program(script, cwd=tmp_path / "elsewhere", may_warn=True)
+    proof = proof_of(tmp_path / "elsewhere" / "run.zip")
+    assert proof.loads, proof.reason

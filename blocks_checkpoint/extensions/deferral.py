@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..main_module import refuse_while_imported
 from .base import SimpleExtension
 
 __all__ = ["AfterAllExtensions", "Deferring", "after_all_extensions"]
@@ -106,7 +107,13 @@ def after_all_extensions(
         Carried out at once, if nobody that matters stands behind
         ``extension``, or if the event is the end of an interrupted or failed
         run.
+
+    Raises
+    ------
+    LoadError
+        The main loop runs because a script is imported for its functions.
     """
+    refuse_while_imported()
     behind = _behind(main_loop.extensions, extension)
     is_last = all(isinstance(each, (type(extension), AfterAllExtensions)) for each in behind)
     # The main loop is going through this very list, and comes to what is

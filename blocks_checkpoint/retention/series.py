@@ -9,6 +9,7 @@ of its own. What another series wrote is never deleted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -22,7 +23,7 @@ from .path_template import PathTemplate
 from .policy_forms import to_plain
 from .survey import Entry, by_iteration, read_entry, targets_of
 
-__all__ = ["Series", "apply", "series_id"]
+__all__ = ["PROOF_SUFFIX", "Series", "apply", "series_id"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +50,12 @@ def series_id(status: MutableMapping[str, Any], name: str) -> str:
     return uuid.uuid5(root, name).hex
 
 
+#: Follows the name of a checkpoint in that of its proof (see :mod:`..proving`).
+PROOF_SUFFIX = ".proof.json"
+
+
 def apply(paths: Iterable[str]) -> list[str]:
-    """Delete files.
+    """Delete files, and their proofs.
 
     What cannot be deleted is logged and left: a file that somebody else has
     removed, or one in a folder that is read-only, is no reason to stop.
@@ -70,6 +75,8 @@ def apply(paths: Iterable[str]) -> list[str]:
             logger.warning("%s was to be deleted, and cannot be: %s", path, error)
         else:
             deleted.append(path)
+            with contextlib.suppress(OSError):
+                os.unlink(f"{path}{PROOF_SUFFIX}")
     return deleted
 
 
