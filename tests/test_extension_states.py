@@ -2,7 +2,7 @@
 
 import numpy
 import pytest
-from drifting import At, interrupt, make_main_loop
+from drifting import At, assert_same_values, interrupt, make_main_loop, values_of
 
 from blocks_checkpoint import Checkpoint, LoadError, Resume, open_checkpoint
 from blocks_checkpoint.miniblocks.extensions import CompositeExtension, SimpleExtension
@@ -131,6 +131,46 @@ def test_extension_that_does_not_take_its_state_is_named():
     stored = {"extension Refusing": stored["extension Counting"]}
     with pytest.raises(LoadError, match="the extension Refusing does not take"):
         put_states([Refusing()], stored)
+
+
+class Moody(Counting):
+    """Does not take its state in every process."""
+
+    is_refusing = False
+
+    def load_state_dict(self, state):
+        if Moody.is_refusing:
+            raise KeyError("count")
+        super().load_state_dict(state)
+
+
+@pytest.fixture
+def refused(path, monkeypatch):
+    """A file that has a state of an extension that does not take it."""
+    make_main_loop(Moody(), Checkpoint(path), epochs=1).run()
+    monkeypatch.setattr(Moody, "is_refusing", True)
+    return path
+
+
+def test_refused_state_is_told_before_anything_else_is_changed(refused):
+    resumed = make_main_loop(Moody(), first=[whole(refused)])
+    before = values_of(resumed)
+    with pytest.raises(LoadError, match="the extension Moody does not take"):
+        resumed.run()
+    for name, value in values_of(resumed).items():
+        assert value.tobytes() == before[name].tobytes(), name
+    assert resumed.status["iterations_done"] == 0
+
+
+def test_refused_state_costs_nothing_else_where_all_is_wanted_that_can_be_had(refused, caplog):
+    resume = Resume(refused, mode="auto")
+    resumed = make_main_loop(Moody(), first=[resume])
+    resumed.run()
+    assert resume.tier == "everything"
+    assert "the extension Moody does not take" in caplog.text
+    straight = make_main_loop(Moody())
+    straight.run()
+    assert_same_values(resumed, straight)
 
 
 def test_large_state_makes_no_manifest_too_large_to_read(path):

@@ -194,10 +194,12 @@ class Resume(Deferring):
 
     def _put(self, state: _State, checkpoint: Any, event: Any) -> None:
         main_loop, log = self.main_loop, state.log
+        if log is not None:
+            # First, since an extension of the user's may refuse its state.
+            put_states(all_extensions(main_loop), state.extensions, strict=self.mode is None)
         state.prepared.carry_out()
         if log is not None:
             put_log(main_loop, log)
-            put_states(all_extensions(main_loop), state.extensions)
         if state.generators is not None:
             follow_moved_files(state.iteration_state[0], main_loop.data_stream)
             put_iteration_state(main_loop, state.iteration_state, checkpoint.manifest["status"])

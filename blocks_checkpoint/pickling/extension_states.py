@@ -125,8 +125,19 @@ def _attributes(extension: Any) -> tuple[str, ...]:
     return ()
 
 
-def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
+def put_states(
+    extensions: Iterable[Any], stored: Mapping[str, Any], *, strict: bool = True
+) -> None:
     """Give extensions back the states that they had, as far as they are there.
+
+    Parameters
+    ----------
+    extensions : iterable of TrainingExtension
+    stored : mapping of str to object
+        As :func:`states_of` returned it.
+    strict : bool
+        If false, an extension that does not take its state is reported, and
+        begins anew.
 
     Raises
     ------
@@ -155,6 +166,9 @@ def put_states(extensions: Iterable[Any], stored: Mapping[str, Any]) -> None:
                 for attribute in _attributes(extension):
                     setattr(extension, attribute, value[attribute])
         except Exception as error:
-            raise LoadError(
+            message = (
                 f"the {name} does not take the state that it had: {type(error).__name__}: {error}"
-            ) from error
+            )
+            if strict:
+                raise LoadError(message) from error
+            logger.warning("%s. It begins anew", message)
