@@ -210,6 +210,14 @@ def test_only_what_hangs_in_stream_and_epoch_iterator_is_asked(path):
     ]
 
 
+def test_epoch_iterator_is_asked_also_if_it_hangs_in_a_stream_that_has_a_state(path):
+    """The stream's state is the stream's: the main loop holds the iterator itself."""
+    iterator, stream = TorchLike(), LoaderThatKnows()
+    stream.iterator = iterator
+    found = find_stateful((stream, iterator))
+    assert [part.path for part in found.parts.values()] == [("data_stream",), ("epoch_iterator",)]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_stream_that_cannot_be_pickled_hides_no_random_stream_of_the_engine():
     main_loop = make_main_loop(stream=unpicklable())

@@ -174,8 +174,12 @@ def find_stateful(iteration_state: Any) -> Stateful:
     """
     search = _Search()
     if isinstance(iteration_state, tuple) and len(iteration_state) == len(STREAM_PARTS):
-        for name, thing in zip(STREAM_PARTS, iteration_state):
+        roots = list(zip(STREAM_PARTS, iteration_state))
+        for name, thing in roots:
             search.walk((name,), thing, False, False)
+            # Also if it hangs in the other: a stream cannot give its state to
+            # the iterator that the main loop holds.
+            search.enter((name,), thing)
     found = Stateful(search.parts, source_types=search.source_types)
     for iterator in search.iterators:
         found.iterators[id(iterator)] = (
@@ -193,6 +197,15 @@ class _Search:
         self.sources: list[Any] = []
         self.source_types: set[type] = set()
         self._seen: set[int] = set()
+
+    def enter(self, path: Path, thing: Any) -> bool:
+        """Take down an object that has a state of its own; tell whether it has."""
+        if id(thing) in self.parts:
+            return True
+        if isinstance(thing, LEAVES) or is_live(thing) or methods_of(thing) is None:
+            return False
+        self.parts[id(thing)] = StatefulPart(path, thing)
+        return True
 
     def walk(self, path: Path, thing: Any, is_covered: bool, is_in_source: bool) -> None:
         if isinstance(thing, LEAVES) or id(thing) in self._seen or len(path) > MAX_DEPTH:
@@ -212,9 +225,7 @@ class _Search:
             if not is_in_source:
                 is_in_source = True
                 self.sources.append(thing)
-        if not is_covered and methods_of(thing) is not None:
-            self.parts[id(thing)] = StatefulPart(path, thing)
-            is_covered = True
+        is_covered = is_covered or self.enter(path, thing)
         for step, child in children_of(thing):
             self.walk((*path, step), child, is_covered, is_in_source)
 
@@ -332,7 +343,9 @@ def _set_own(thing: Any, own: Any) -> None:
 
 def _reduce_part(part: StatefulPart, protocol: int, only_by_state: bool) -> Any:
     thing, kind = part.thing, type(part.thing).__qualname__
-    reduced: Any = (None, None) if only_by_state else _without_live_parts(thing, protocol)
+    # A newly built main loop has no epoch iterator to be given a state.
+    is_left_out = only_by_state and part.path != STREAM_PARTS[1:]
+    reduced: Any = (None, None) if is_left_out else _without_live_parts(thing, protocol)
     if isinstance(reduced, str):
         # One that the importing of a module makes.
         return reduced
