@@ -26,6 +26,7 @@ import numpy as np
 from .checkpoint_file import open_checkpoint
 from .cost import SaveCost
 from .errors import CheckpointError, LoadError
+from .resumption import ENDINGS
 
 __all__ = ["Difference", "Replay", "replay"]
 
@@ -37,6 +38,7 @@ RECORDS_APART = frozenset(
         "save_error",
         "signal_to_saved_seconds",
         "save_schedule",
+        *ENDINGS,
         *SaveCost().as_records(),
     ]
 )
@@ -172,7 +174,7 @@ def _compare(first: _Tape, second: _Tape) -> Replay:
         raise LoadError("there is nothing to replay: the run has finished")
     for one, other in zip(first.rows, second.rows):
         for kind in ("batch", "variable"):
-            for name in one[kind].keys() | other[kind].keys():
+            for name in sorted(one[kind].keys() | other[kind].keys()):
                 if one[kind].get(name) != other[kind].get(name):
                     amount = _amount(first, second, name) if kind == "variable" else None
                     return Replay(trained, Difference(kind, name, one["iteration"], amount))
@@ -209,8 +211,15 @@ def _distance(one: Any, other: Any) -> float | None:
 
 def _compare_with(path: str, other: str, folder: str, main: Any) -> Replay:
     with open_checkpoint(other) as later:
-        status = later.manifest["status"]
-        until = [status["iterations_done"], status["epochs_done"]]
+        until = _place(later)
+        with open_checkpoint(path) as earlier:
+            start = _place(earlier)
+        if start > until:
+            raise LoadError(
+                f"it is of iteration {until[0]}, and {path} of iteration {start[0]}: give the "
+                "earlier one first",
+                path=other,
+            )
         tape = _train(path, os.path.join(folder, "first"), main, until=until)
         end = tape.start + len(tape.rows)
         if end != until[0]:
@@ -232,6 +241,11 @@ def _compare_with(path: str, other: str, folder: str, main: Any) -> Replay:
     return Replay(len(tape.rows))
 
 
+def _place(checkpoint: Any) -> list[int]:
+    status = checkpoint.manifest["status"]
+    return [status["iterations_done"], status["epochs_done"]]
+
+
 def _rows(log: Any, start: int, end: int) -> Iterator[tuple[int, Any]]:
     for time in range(start, end + 1):
         if not isinstance(log, dict) or time in log:
@@ -242,7 +256,7 @@ def _records(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: _spelled(value)
         for name, value in row.items()
-        if name not in RECORDS_APART and "time_" not in name and "interrupt_received" not in name
+        if name not in RECORDS_APART and "time_" not in name
     }
 
 

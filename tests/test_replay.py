@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from drifting import make_main_loop
 from erratic import AtBatch, Erratic, ErraticRecord, ErraticStream
 
-from blocks_checkpoint import Checkpoint, LoadError
+from blocks_checkpoint import Checkpoint, LoadError, load_log
 from blocks_checkpoint.cli.inspecting import main
 from blocks_checkpoint.replay import Difference, replay
 
@@ -66,6 +66,20 @@ def test_second_checkpoint_that_is_not_reached_exactly_is_found_out(files):
     difference = replay(files["variable", 6], files["variable", 12]).difference
     assert difference is not None
     assert difference.kind == "variable"
+
+
+def test_run_is_replayed_up_to_the_file_of_its_end(tmp_path):
+    """Which says in its log that it was the end."""
+    saver = Checkpoint(tmp_path / "run-{iterations_done}.zip", every_n_batches=6)
+    make_main_loop(saver, epochs=2).run()
+    assert load_log(tmp_path / "run-8.zip").current_row["training_finished"]
+    result = replay(tmp_path / "run-6.zip", tmp_path / "run-8.zip")
+    assert str(result) == "identical after 2 batches"
+
+
+def test_checkpoints_in_the_wrong_order_are_told_apart_before_anything_is_trained(files):
+    with pytest.raises(LoadError, match="of iteration 8: give the earlier one first"):
+        replay(files["exact", 8], files["exact", 6])
 
 
 def test_nothing_is_saved(files):
