@@ -154,7 +154,7 @@ SCRIPT = """
 
 
 @pytest.mark.parametrize(
-    "own, loads",
+    ("own", "loads"),
     [
         pytest.param("[]", True, id="needs-nothing-of-the-script"),
         pytest.param("[Own()]", False, id="needs-a-class-of-it"),

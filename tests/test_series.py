@@ -90,6 +90,14 @@ def test_what_is_returned_was_deleted(tmp_path, save, ours):
     assert there(tmp_path) == ["run-2.zip"]
 
 
+def test_proofs_go_with_their_files(tmp_path, save, ours):
+    for iteration in (1, 2):
+        written = save(iteration)
+        (tmp_path / f"run-{iteration}.zip.proof.json").write_text("{}")
+    ours.release(KeepLast(1), written)
+    assert there(tmp_path) == ["run-2.zip", "run-2.zip.proof.json"]
+
+
 def test_nothing_of_others_is_deleted(tmp_path, save, ours, write_checkpoint):
     save(1, series="4567")
     save(2, name="best.zip")
