@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 import warnings
@@ -203,6 +204,29 @@ def creation_number(variable: Any) -> int:
     """
     digits = str(getattr(variable, "auto_name", None)).rpartition("_")[2]
     return int(digits) if digits.isdecimal() else sys.maxsize
+
+
+def variables_made() -> int:
+    """Return how many variables the engines of this process have made, at least."""
+    return max(map(_next_number, _variable_classes()), default=0)
+
+
+def count_from(made: int) -> None:
+    """Let variables made from now on have larger creation numbers than this many."""
+    for cls in _variable_classes():
+        if _next_number(cls) < made:
+            cls.__count__ = itertools.count(made)
+
+
+def _next_number(variable_class: Any) -> int:
+    # A counter that is asked for its next number has counted; its text has not.
+    digits = repr(getattr(variable_class, "__count__", None))[len("count(") : -1]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _variable_classes() -> list[Any]:
+    modules = [_graph_module(name, "basic") for name in ENGINES if name in sys.modules]
+    return [module.Variable for module in modules]
 
 
 def loaded_versions() -> dict[str, str]:

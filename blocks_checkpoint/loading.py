@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .engines import loaded_versions
+from .engines import count_from, loaded_versions
 from .errors import CheckpointError, DamagedCheckpoint, LoadError
 from .format import CHAIN, LOG, MAIN
 from .main_module import MainModule, is_main_module
@@ -175,6 +175,11 @@ class LoadingSession:
             self._add_pool(pool)
         if last == MAIN:
             self._read_ahead()
+            # Names are numbered in the order in which variables were made. Those
+            # made by a run that goes on come after all that it brings along.
+            made = self._checkpoint.manifest.get("variables_made")
+            if isinstance(made, int):
+                count_from(made)
         unpickler = self._unpickler([content for content, _ in parts])
         for name in names:
             if described[name].get("exports"):

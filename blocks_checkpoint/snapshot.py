@@ -21,7 +21,7 @@ from .arena import Arena, Copies
 from .array_rows import Beside, name_arrays, name_values
 from .contents import Contents
 from .cost import SaveCost
-from .engines import stored_value
+from .engines import stored_value, variables_made
 from .errors import CheckpointWarning, SaveError, UnpicklableError
 from .format import (
     EXTENSION_STATES,
@@ -226,6 +226,7 @@ def _assemble(
     needs = _main_needs(pickled)
     manifest = _manifest(rows, described, contents.status, needs)
     manifest["limits"] = list(contents.limits)
+    manifest["variables_made"] = variables_made()
     if contents.reads_ahead:
         manifest["reads_ahead"] = list(contents.reads_ahead)
     if failure is not None:

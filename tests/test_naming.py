@@ -2,13 +2,19 @@
 
 import itertools
 import json
+import subprocess
+import sys
+import textwrap
 
 import named_models
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from named_models import variable
 
+from blocks_checkpoint import dump, open_checkpoint
+from blocks_checkpoint.engines import current
 from blocks_checkpoint.miniblocks.bricks import MLP, BatchNormalization, Linear, Tanh
 from blocks_checkpoint.naming import brick_of, name_variables, numbered, true_name
 
@@ -146,6 +152,28 @@ def test_numbers_follow_the_order_of_the_model_s_parameters(order):
     variables = [parameters[index] for index in order]
     named = dict(zip(map(id, variables), names_of(variables, parameters=parameters)))
     assert [named[id(each)] for each in parameters] == ["foo_0", "foo_1", "foo_2_0", "foo_2_1"]
+
+
+def test_variable_of_a_run_that_goes_on_comes_after_those_of_the_run_before(tmp_path):
+    path = str(tmp_path / "made.zip")
+    for _ in range(50):
+        made = current().shared(numpy.zeros(1), name="v")
+    dump({"all": [made]}, path)
+    script = textwrap.dedent(
+        f"""
+        import numpy
+        from blocks_checkpoint import dump, load
+        from blocks_checkpoint.engines import current
+        current()
+        loaded = load({path!r})
+        loaded["all"].insert(0, current().shared(numpy.ones(1), name="v"))
+        dump(loaded, {path!r})
+        """
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.arrays["v_0"].tolist() == [0]
+        assert checkpoint.arrays["v_1"].tolist() == [1]
 
 
 def test_numbers_follow_the_order_of_creation_where_the_model_gives_none():
