@@ -14,6 +14,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -118,12 +119,17 @@ def prove(path: str | os.PathLike[str], *, main: str | None = None) -> Proof:
 class Prover:
     """Starts processes that prove checkpoints, one at a time, and hears of what they find.
 
-    Nothing here waits but :meth:`wait`. It is part of no pickle.
+    A checkpoint that was to be proven meanwhile is proven next; of several, the
+    last. Nothing here waits but :meth:`wait` and :meth:`end`. It is part of no
+    pickle.
     """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._path = ""
+        self._next: tuple[str | os.PathLike[str], str | None] | None = None
+        # Files are finished on a thread, and reports are heard in training.
+        self._lock = threading.RLock()
 
     def __reduce__(self) -> Any:
         return Prover, ()
@@ -145,11 +151,18 @@ class Prover:
         Returns
         -------
         bool
-            False if another proof is still going on; this one is then left out.
+            False if another proof is still going on.
         """
-        if self.is_busy:
-            return False
-        self.report()
+        with self._lock:
+            if self.is_busy:
+                self._next = path, main
+                return False
+            self._next = None
+            self._hear()
+            self._begin(path, main)
+            return True
+
+    def _begin(self, path: str | os.PathLike[str], main: str | None) -> None:
         self._path = os.path.abspath(os.fspath(path))
         command = [sys.executable, "-m", __name__, json.dumps([self._path, main])]
         # A signal from the keyboard is for the training, and not for this.
@@ -160,16 +173,28 @@ class Prover:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        return True
 
     def report(self) -> Proof | None:
-        """Log what a process that has ended has found, once.
+        """Log what a process that has ended has found, once, and begin what waits for it.
 
         Returns
         -------
         Proof or None
             None if there is nothing new.
         """
+        with self._lock:
+            proof = self._hear()
+            if self._next is not None and not self.is_busy:
+                waiting, self._next = self._next, None
+                self._begin(*waiting)
+            return proof
+
+    def end(self) -> None:
+        """Let the last checkpoint be proven, though nobody will hear of it here."""
+        if self._next is not None:
+            self.wait()
+
+    def _hear(self) -> Proof | None:
         if self._process is None or self._process.poll() is None:
             return None
         code, self._process = self._process.returncode, None

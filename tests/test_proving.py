@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import textwrap
 
 import pytest
@@ -91,14 +92,19 @@ def test_what_is_no_proof_is_none(path, content):
     assert proof_of(path) is None
 
 
-def test_one_at_a_time(path):
+def test_one_at_a_time_and_the_last_that_came_meanwhile_next(path):
+    second, third = path.with_name("second.zip"), path.with_name("third.zip")
+    for other in (second, third):
+        shutil.copy(path, other)
     prover = Prover()
     assert prover.start(path)
-    assert not prover.start(path)
+    assert not prover.start(second)
+    assert not prover.start(third)
     assert prover.wait().loads
-    assert prover.report() is None
-    assert prover.start(path)
     assert prover.wait().loads
+    assert prover.wait() is None
+    assert proof_of(third).loads
+    assert proof_of(second) is None
 
 
 def test_process_is_not_part_of_a_pickle(path):
@@ -118,6 +124,15 @@ def test_checkpoint_lets_its_file_be_proven(tmp_path):
     assert saver._prover.wait().loads
     shown = CliRunner().invoke(main, ["info", str(path)])
     assert "loads in a fresh process" in shown.output
+
+
+def test_last_file_of_a_run_is_proven_though_one_before_it_was_just_being(tmp_path):
+    path = str(tmp_path / "run-{iterations_done}.zip")
+    saver = Checkpoint(path, every_n_batches=1, prove=True)
+    main_loop = make_main_loop(saver, epochs=1)
+    main_loop.run()
+    saver._prover.wait()
+    assert proof_of(path.format(**main_loop.status)).loads
 
 
 def test_resume_says_that_a_file_could_not_be_continued_from(tmp_path, caplog):

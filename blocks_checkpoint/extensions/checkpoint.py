@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..arena import Arena
-from ..background import BackgroundSaver
+from ..background import WHEN_BUSY, BackgroundSaver
 from ..contents import Contents
 from ..errors import SaveError
 from ..main_module import script_of
@@ -92,7 +92,7 @@ class Checkpoint(Deferring):
         After a save, let a fresh process of low priority load the file as
         ``continue_training`` would, without running it. What comes of it is
         logged, and written beside the file as ``NAME.proof.json``. While one is
-        being proven, others are not.
+        being proven, others wait, the last in place of those before it.
     protocol : int
         Pickle protocol.
     keep : Policy, optional
@@ -179,6 +179,8 @@ class Checkpoint(Deferring):
             raise ValueError(
                 f"Checkpoint: save_separately is a list of names; use [{save_separately!r}]"
             )
+        if when_busy not in WHEN_BUSY:
+            raise ValueError(f"Checkpoint: when_busy is {when_busy!r}; use {', '.join(WHEN_BUSY)}")
         self._schedule = schedule_of(every_n_seconds, max_overhead, at_least_every)
         self._signals = SignalWatch(on_signal)
         if path is not None:
@@ -277,6 +279,8 @@ class Checkpoint(Deferring):
         if event == "after_training":
             for destination in self._destinations.values():
                 destination.end(self.main_loop.log)
+            if self._prover is not None:
+                self._prover.end()
 
     def _save_as_asked(self, callback_name: Any, args: tuple[Any, ...]) -> None:
         self._saved_at = None
