@@ -175,16 +175,17 @@ class LoadingSession:
             self._add_pool(pool)
         if last == MAIN:
             self._read_ahead()
-            # Names are numbered in the order in which variables were made. Those
-            # made by a run that goes on come after all that it brings along.
-            made = self._checkpoint.manifest.get("variables_made")
-            if isinstance(made, int):
-                count_from(made)
         unpickler = self._unpickler([content for content, _ in parts])
         for name in names:
             if described[name].get("exports"):
                 unpickler.load_exports(partial(find_part, self.load_member(LOG)))
             self._objects[name] = unpickler.load()
+        # Names are numbered in the order in which variables were made. Those
+        # made by a run that goes on come after all that it brings along. Not
+        # before it is loaded: that may be what imports the engine.
+        made = self._checkpoint.manifest.get("variables_made")
+        if last == MAIN and isinstance(made, int):
+            count_from(made)
         return self._objects[last]
 
     def _unpickler(self, contents: list[bytes]) -> ZipUnpickler:

@@ -163,9 +163,8 @@ def test_variable_of_a_run_that_goes_on_comes_after_those_of_the_run_before(tmp_
         f"""
         import numpy
         from blocks_checkpoint import dump, load
-        from blocks_checkpoint.engines import current
-        current()
         loaded = load({path!r})
+        from blocks_checkpoint.engines import current
         loaded["all"].insert(0, current().shared(numpy.ones(1), name="v"))
         dump(loaded, {path!r})
         """
