@@ -17,6 +17,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from .errors import ReadAheadWarning
+from .pickling.state_methods import state_methods
 from .resumption import all_extensions
 
 __all__ = ["streams_that_read_ahead", "warn_of_reading_ahead", "warn_on_going_on"]
@@ -24,8 +25,6 @@ __all__ = ["streams_that_read_ahead", "warn_of_reading_ahead", "warn_on_going_on
 #: Fuel's leaves out its socket when it is pickled, and with it what is on the way.
 _KNOWN = ("ServerDataStream",)
 _WORKERS = (threading.Thread, multiprocessing.process.BaseProcess, Executor, socket.socket)
-#: Whoever has both of a pair says itself what its place is.
-_STATE_METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"))
 #: Longer ones are data.
 MAX_ELEMENTS = 1000
 #: A save is not to wait for a search.
@@ -62,7 +61,8 @@ def _found(roots: Iterable[tuple[str, Any]]) -> list[str]:
     found = []
     while waiting and len(seen) < MAX_OBJECTS:
         path, thing = waiting.popleft()
-        if id(thing) in seen or _tells_its_state(thing):
+        # Whoever tells its state says itself what its place is.
+        if id(thing) in seen or state_methods(type(thing)) is not None:
             continue
         seen.add(id(thing))
         attributes = _attributes_of(thing)
@@ -89,12 +89,6 @@ def _children(thing: Any, attributes: Mapping[str, Any]) -> Iterator[tuple[str, 
         # The rest has no parts that count.
         if isinstance(child, (list, tuple, dict)) or hasattr(child, "__dict__"):
             yield step, child
-
-
-def _tells_its_state(thing: Any) -> bool:
-    return any(
-        all(callable(getattr(type(thing), name, None)) for name in pair) for pair in _STATE_METHODS
-    )
 
 
 def _worker_of(thing: Any, attributes: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from ..pickling.state_methods import state_methods
 from .iterator import DataIterator
 from .streams import AbstractDataStream
 
@@ -88,7 +89,7 @@ class LoaderStream(AbstractDataStream):
         """Begin an epoch and return an iterator over it."""
         if self._iterator is None or self.batches_per_epoch is None:
             self._iterator = iter(self.loader)
-            if _methods(self.loader) is None and _methods(self._iterator) is None:
+            if state_methods(self.loader) is None and state_methods(self._iterator) is None:
                 raise TypeError(
                     f"LoaderStream: a {type(self.loader).__name__} cannot say which batch comes "
                     "next. Use torchdata's StatefulDataLoader in the place of PyTorch's "
@@ -136,7 +137,7 @@ class LoaderStream(AbstractDataStream):
         self._is_in_epoch = state["is_in_epoch"]
         self._batches_done = state["batches_done"]
         self._has_begun = state["has_begun"]
-        place, methods = state["place"], _methods(self.loader)
+        place, methods = state["place"], state_methods(self.loader)
         if methods is not None and place is not None:
             getattr(self.loader, methods[1])(place)
             if not state["has_iterator"]:
@@ -149,18 +150,10 @@ class LoaderStream(AbstractDataStream):
                 getattr(self._iterator, _methods_of(self._iterator)[1])(place)
 
     def _who_knows(self) -> Any:
-        return self._iterator if _methods(self.loader) is None else self.loader
-
-
-def _methods(thing: Any) -> tuple[str, str] | None:
-    """Name the methods by which something returns and takes its state, if it does."""
-    for pair in (("state_dict", "load_state_dict"), ("get_state", "set_state")):
-        if all(callable(getattr(thing, name, None)) for name in pair):
-            return pair
-    return None
+        return self._iterator if state_methods(self.loader) is None else self.loader
 
 
 def _methods_of(thing: Any) -> tuple[str, str]:
-    pair = _methods(thing)
+    pair = state_methods(thing)
     assert pair is not None
     return pair

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import LoadError
 from .exact_json import from_json, to_json
+from .state_methods import STATE_DICT, state_methods
 
 __all__ = ["has_state_dict", "named_extensions", "put_states", "states_of", "without_doubtful"]
 
@@ -112,9 +113,7 @@ def _state_of(extension: Any) -> Any:
 
 def has_state_dict(thing: Any) -> bool:
     """Tell whether this says what its state is."""
-    return all(
-        callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict")
-    )
+    return state_methods(type(thing)) == STATE_DICT
 
 
 def _attributes(extension: Any) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from .loaders import (
     origin_of,
     without_live_parts,
 )
+from .state_methods import state_methods
 
 __all__ = [
     "Stateful",
@@ -53,8 +54,6 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-#: Pairs of methods: the first returns the state, the second takes it.
-METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"))
 _ITERATES = ("__iter__", "__next__", "get_epoch_iterator")
 #: Data sets of Grain hang in each other, two steps apart.
 MAX_DEPTH = 60
@@ -64,15 +63,11 @@ Reducer = Callable[[Any], Any]
 
 def methods_of(thing: Any) -> tuple[str, str] | None:
     """Name the methods by which an iterator or stream gives and takes its state."""
-    cls = type(thing)
-    if not any(hasattr(cls, name) for name in _ITERATES):
+    if not any(hasattr(type(thing), name) for name in _ITERATES):
         return None
     if is_generator(thing) or is_of_torch_networks(thing):
         return None
-    for pair in METHODS:
-        if all(callable(getattr(cls, name, None)) for name in pair):
-            return pair
-    return None
+    return state_methods(type(thing))
 
 
 @dataclass
