@@ -29,7 +29,7 @@ from files import (
     write_plainly,
 )
 from logs import MORE, Run
-from measuring import Work, in_turn, seconds
+from measuring import Work, times_of
 from pickling import plain_dump
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
@@ -51,17 +51,8 @@ def measure(sizes: Iterable[int], works_of: Callable[[int], list[Work]], turns: 
     """Take the median time of each work at each size, turn by turn."""
     curves: Curves = {}
     for size in sizes:
-        works = works_of(size)
-        times: dict[str, list[float]] = {work.name: [] for work in works}
-        for turn in range(-1, turns):
-            for work in in_turn(works, turn):
-                work.before()
-                taken = seconds(work.do)
-                # The first turn warms caches and memory.
-                if turn >= 0:
-                    times[work.name].append(taken)
-        for name, taken_by_turn in times.items():
-            curves.setdefault(name, []).append((size, statistics.median(taken_by_turn)))
+        for name, taken in times_of(works_of(size), turns).items():
+            curves.setdefault(name, []).append((size, statistics.median(taken)))
     return curves
 
 

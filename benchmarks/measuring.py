@@ -98,13 +98,27 @@ class Work:
     reach: float | None = None
 
 
-def in_turn(works: list[Work], turn: int) -> list[Work]:
-    """Return works in an order that is another one each turn, and the same in each run.
+def times_of(works: list[Work], turns: int) -> dict[str, list[float]]:
+    """Measure works turn by turn, in an order that is another one each turn.
 
     Whoever comes after one that gives much memory back finds it at once; whoever
-    comes after one that takes some waits until the system has found more.
+    comes after one that takes some waits until the system has found more. The
+    orders are the same in each run.
+
+    Returns
+    -------
+    dict of str to list of float
+        Name of the work to seconds.
     """
-    return random.Random(turn).sample(works, len(works))
+    times: dict[str, list[float]] = {work.name: [] for work in works}
+    for turn in range(-1, turns):
+        for work in random.Random(turn).sample(works, len(works)):
+            work.before()
+            taken = seconds(work.do)
+            # The first turn warms caches and memory.
+            if turn >= 0:
+                times[work.name].append(taken)
+    return times
 
 
 def race(baseline: Work, works: list[Work], *, turns: int = 5) -> list[Ratio]:
@@ -112,15 +126,7 @@ def race(baseline: Work, works: list[Work], *, turns: int = 5) -> list[Ratio]:
 
     Whatever else the machine does meanwhile, it does to all of them.
     """
-    everything = [baseline, *works]
-    times: dict[str, list[float]] = {work.name: [] for work in everything}
-    for turn in range(-1, turns):
-        for work in in_turn(everything, turn):
-            work.before()
-            taken = seconds(work.do)
-            # The first turn warms caches and memory.
-            if turn >= 0:
-                times[work.name].append(taken)
+    times = times_of([baseline, *works], turns)
     return [
         ratio_of(work.name, times[work.name], baseline.name, times[baseline.name], work.reach)
         for work in works
