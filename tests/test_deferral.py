@@ -2,6 +2,7 @@
 
 import pytest
 from drifting import At, make_main_loop
+from event_counting import EVENTS, ORDERS, CountsEvents, around, has_notice, notice_second_epoch
 
 from blocks_checkpoint import Checkpoint, load_log, load_main_loop
 from blocks_checkpoint.extensions.base import SimpleExtension
@@ -9,19 +10,9 @@ from blocks_checkpoint.extensions.deferral import AfterAllExtensions, after_all_
 from blocks_checkpoint.miniblocks.extensions import CompositeExtension, TrainingExtension
 from blocks_checkpoint.resumption import all_extensions
 
-EVENTS = ("before_training", "before_epoch", "before_batch", "after_batch", "after_epoch")
 
-
-class Counter(TrainingExtension):
-    """Counts the events that it has seen, and writes the number into the log."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = 0
-
-    def dispatch(self, callback_name, *args):
-        self.seen += 1
-        self.main_loop.log.current_row["seen_events"] = self.seen
+class Counter(CountsEvents, TrainingExtension):
+    pass
 
 
 class Waiting(SimpleExtension):
@@ -190,25 +181,12 @@ def ask_for_the_end(main_loop):
         raise KeyboardInterrupt
 
 
-def notice_second_epoch(main_loop):
-    main_loop.log.current_row["notice"] = main_loop.status["epochs_done"] == 2
-
-
-def has_notice(log):
-    return log.current_row.get("notice")
-
-
 @pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("order", ["last", "first", "between", "in-a-composite"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_saved_state_is_that_after_the_event_whatever_the_order(tmp_path, event, order):
     path = str(tmp_path / "run.zip")
     saving = Checkpoint(path, **{"after_training": False, "after_epoch": False, event: True})
-    extensions = {
-        "last": [Counter(), saving],
-        "first": [saving, Counter()],
-        "between": [Counter(), saving, Counter()],
-        "in-a-composite": [CompositeExtension([saving, Counter()]), Counter()],
-    }[order]
+    extensions = around(saving, order, Counter, CompositeExtension)
     # After everything else: what the counters have seen by the end of an event.
     look = At(note_what_is_seen, **{event: True})
     NOTES.clear()

@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+from event_counting import EVENTS, ORDERS, CountsEvents, around, has_notice, notice_second_epoch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -16,20 +17,11 @@ with warnings.catch_warnings():
 
 pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
 
-EVENTS = ("before_training", "before_epoch", "before_batch", "after_batch", "after_epoch")
 NOTES = []
 
 
-class Counter(TrainingExtension):
-    """Counts the events that it has seen, and writes the number into the log."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = 0
-
-    def dispatch(self, callback_name, *args):
-        self.seen += 1
-        self.main_loop.log.current_row["seen_events"] = self.seen
+class Counter(CountsEvents, TrainingExtension):
+    pass
 
 
 def counts_in(main_loop):
@@ -45,25 +37,12 @@ def fail_at_six(main_loop):
         raise ZeroDivisionError
 
 
-def notice_second_epoch(main_loop):
-    main_loop.log.current_row["notice"] = main_loop.status["epochs_done"] == 2
-
-
-def has_notice(log):
-    return log.current_row.get("notice")
-
-
 @pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("order", ["last", "first", "between", "in-a-composite"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_saved_state_is_that_after_the_event_whatever_the_order(tmp_path, event, order):
     path = str(tmp_path / "run.zip")
     saving = Checkpoint(path, **{"after_training": False, "after_epoch": False, event: True})
-    extensions = {
-        "last": [Counter(), saving],
-        "first": [saving, Counter()],
-        "between": [Counter(), saving, Counter()],
-        "in-a-composite": [CompositeExtension([saving, Counter()]), Counter()],
-    }[order]
+    extensions = around(saving, order, Counter, CompositeExtension)
     # After everything else: what the counters have seen by the end of an event.
     look = At(note_counts, **{event: True})
     NOTES.clear()
