@@ -17,8 +17,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from .errors import ReadAheadWarning
-from .pickling.state_methods import state_methods
 from .resumption import all_extensions
+from .state_methods import state_methods
 
 __all__ = ["streams_that_read_ahead", "warn_of_reading_ahead", "warn_on_going_on"]
 

@@ -7,7 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ..pickling.state_methods import state_methods
+from ..state_methods import state_methods
 from .iterator import DataIterator
 from .streams import AbstractDataStream
 

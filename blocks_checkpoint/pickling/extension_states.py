@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import LoadError
+from ..state_methods import STATE_DICT, state_methods
 from .exact_json import from_json, to_json
-from .state_methods import STATE_DICT, state_methods
 
 __all__ = ["has_state_dict", "named_extensions", "put_states", "states_of", "without_doubtful"]
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import CheckpointError, LoadError, UnpicklableError
+from ..state_methods import state_methods
 from .generator_places import (
     LEAVES,
     STREAM_PARTS,
@@ -40,7 +41,6 @@ from .loaders import (
     origin_of,
     without_live_parts,
 )
-from .state_methods import state_methods
 
 __all__ = [
     "Stateful",
