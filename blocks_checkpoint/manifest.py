@@ -6,7 +6,6 @@ it has been looked at here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container, Mapping
 from itertools import chain
@@ -14,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from .errors import DamagedCheckpoint, HostileCheckpoint, UnsupportedFormat
+from .fast_json import loads
 from .format import FORMAT, FORMAT_VERSION, MANIFEST
 
 __all__ = ["max_manifest_bytes", "parse_manifest"]
@@ -90,7 +90,7 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
     if _has_long_number(encoded):
         raise damaged(f"has a number of more than {MAX_DIGITS} digits")
     try:
-        manifest = json.loads(encoded)
+        manifest = loads(encoded)
     except ValueError as error:
         raise damaged(f"is not JSON ({error})") from error
     except RecursionError as error:

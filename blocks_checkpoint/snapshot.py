@@ -23,6 +23,7 @@ from .contents import Contents
 from .cost import SaveCost
 from .engines import stored_value, variables_made
 from .errors import CheckpointWarning, SaveError, UnpicklableError
+from .fast_json import rows_to_json
 from .format import (
     EXTENSION_STATES,
     FORMAT,
@@ -126,9 +127,12 @@ class Snapshot:
 
 
 def _to_json(manifest: Mapping[str, Any]) -> bytes:
+    rows = manifest["arrays"]
+    rest = {key: value for key, value in manifest.items() if key != "arrays"}
     # Nothing in it holds itself: states of extensions were JSON before.
-    with no_garbage_collection(len(manifest["arrays"])):
-        return json.dumps(manifest, default=_plain, check_circular=False).encode()
+    text = json.dumps(rest, default=_plain, check_circular=False).encode()
+    with no_garbage_collection(len(rows)):
+        return b'%s, "arrays": %s}' % (text[:-1], rows_to_json(rows))
 
 
 def _plain(value: Any) -> Any:
