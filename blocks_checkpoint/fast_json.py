@@ -11,10 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+orjson: Any
 try:
     import orjson
 except ImportError:  # It is for CPython only.
-    orjson = None  # type: ignore[assignment, unused-ignore]
+    orjson = None
 
 __all__ = ["loads", "rows_to_json"]
 
@@ -46,7 +47,7 @@ def rows_to_json(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Make JSON of rows in which there are no floats."""
     if orjson is not None:
         try:
-            return orjson.dumps(rows)
+            return bytes(orjson.dumps(rows))
         except TypeError:
             # A lone half of a surrogate, which UTF-8 cannot write; JSON can.
             pass

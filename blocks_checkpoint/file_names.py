@@ -130,12 +130,10 @@ class _Taken:
         there = self._files | self._listed | self._folders
         in_the_way = {each[: -len(".npy")] for each in there if each.endswith(".npy")}
         in_the_way |= self._files | self._listed
-        folders = {key.rpartition("/")[0] for key in keys} if "/" in text else set()
-        parents = {parent for folder in folders for parent in _parents(f"{folder}/")}
         return (
             len(keys) == len(names)
             and keys.isdisjoint(in_the_way)
-            and self._files.isdisjoint(parents)
+            and self._files.isdisjoint(_folders(keys))
         )
 
     def blocks_folder(self, name: str) -> bool:
@@ -146,6 +144,16 @@ class _Taken:
         self._files.add(file)
         self._listed.add(file[: -len(".npy")] if file.endswith(".npy") else file)
         self._folders.update(_parents(file))
+
+
+def _folders(keys: set[str]) -> set[str]:
+    """Return all folders, at every depth: as `_parents` of all, but each once."""
+    folders: set[str] = set()
+    deepest = keys
+    while deepest:
+        deepest = {key.rpartition("/")[0] for key in deepest} - folders - {""}
+        folders |= deepest
+    return folders
 
 
 def _parents(key: str) -> list[str]:

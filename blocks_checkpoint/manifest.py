@@ -114,19 +114,19 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
             raise damaged(f"has a {key!r} that is no {type_.__name__}")
     if not isinstance(manifest.setdefault("main_module", None), (dict, type(None))):
         raise damaged("has a 'main_module' that is no dict")
-    if not _are_plain_rows(manifest["arrays"], members):
-        for row in manifest["arrays"]:
+    rows = manifest["arrays"]
+    if not _are_plain_rows(rows, members):
+        for row in rows:
             _check_row(row, members, damaged)
+        for names in (
+            [row["name"] for row in rows],
+            [row["parameter_name"] for row in rows if row["kind"] == "parameter"],
+        ):
+            if len(set(names)) != len(names):
+                raise damaged("gives one name to two arrays")
     for member, described in manifest["pickles"].items():
         if not isinstance(described, dict) or not isinstance(described.get("bytes"), int):
             raise damaged(f"does not describe the pickle {member!r}")
-    rows = manifest["arrays"]
-    for names in (
-        [row["name"] for row in rows],
-        [row["parameter_name"] for row in rows if row["kind"] == "parameter"],
-    ):
-        if len(set(names)) != len(names):
-            raise damaged("gives one name to two arrays")
     return manifest
 
 
@@ -143,18 +143,23 @@ def _are_plain_rows(rows: list[Any], members: Container[str]) -> bool:
 
     There may be ten thousand rows. What is not plain may be right all the same.
     """
+    if not rows:
+        return True
     try:
+        columns = dict(zip(_ROW_FIELDS, zip(*map(itemgetter(*_ROW_FIELDS), rows))))
         for field, types in _ROW_FIELDS.items():
-            if not set(map(type, map(itemgetter(field), rows))) <= set(types):
+            if not set(map(type, columns[field])) <= set(types):
                 return False
-        lengths = list(chain.from_iterable(map(itemgetter("shape"), rows)))
     except (KeyError, TypeError):
         return False
+    lengths = list(chain.from_iterable(columns["shape"]))
     return (
         # By type, since True equals 1.
         set(map(type, lengths)) <= {int}
         and min(lengths, default=0) >= 0
-        and all(map(members.__contains__, map(itemgetter("member"), rows)))
+        and all(map(members.__contains__, columns["member"]))
+        and len(set(columns["name"])) == len(rows)
+        and len(set(columns["parameter_name"])) == len(rows)
     )
 
 

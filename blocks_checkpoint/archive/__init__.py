@@ -12,6 +12,7 @@ the modules they come from:
 `archive_audit`               checks every byte
 `directory`, `directory_end`  find and check the list of members
 `member_bytes`                finds and checks the bytes of one member
+`small_arrays`                many arrays at once
 `member_pieces`               what a member is written from
 `zip_structures`              the records of a zip file
 `columns`                     the same of many members at once

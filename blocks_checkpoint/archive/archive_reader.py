@@ -5,8 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -17,20 +16,18 @@ from . import npy
 from .archive_audit import Damage, audit
 from .array_destination import Destination, Part, order_of
 from .byte_source import ByteSource, Source
+from .columns import Columns, PlainMembers
 from .crc import crc32
 from .directory import read_directory
-from .member_bytes import MemberBytes, fault_of_expansion, own_headers
-from .npy import ArrayHeader, Described
+from .member_bytes import SMALL, MemberBytes, fault_of_expansion
+from .npy import ArrayHeader
 from .parallel import for_each
+from .small_arrays import read_small_array, read_small_arrays
 from .zip_structures import Member
 
 __all__ = ["ArchiveReader"]
 
-# Members up to this size are read with their local header in one call, and
-# neighbours of that size together.
-_SMALL = 256 << 10
-_BATCH = 1 << 20
-# Larger ones are read in parts, by so many threads.
+# Members that are not small are read in parts, by so many threads.
 _READING_THREADS = 2
 _NOTHING: np.ndarray[Any, Any] = np.empty(0)
 
@@ -49,7 +46,7 @@ class ArchiveReader:
 
     Attributes
     ----------
-    members : dict of str to Member
+    members : mapping of str to Member
         In the order of the directory. Do not change it.
     path : str or None
 
@@ -116,20 +113,24 @@ class ArchiveReader:
         """
         member = self._member(name)
         if out is None and _is_small(member):
-            return self._read_small([member])[name]
+            return read_small_array(self._bytes, member)
         return self._read_large([member], out)[name]
 
     def read_arrays(self, names: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Return many arrays, in the order of `names`; faster than one after another."""
-        small: list[Member] = []
+        # What is asked for first comes first.
+        arrays = dict.fromkeys(names, _NOTHING)
         large: list[Member] = []
-        arrays: dict[str, np.ndarray[Any, Any]] = {}
-        for name in names:
-            member = self._member(name)
-            (small if _is_small(member) else large).append(member)
-            # What is asked for first comes first.
-            arrays[name] = _NOTHING
-        arrays.update(self._read_small(small))
+        if self._is_ours:
+            small, large = self._by_size(list(arrays))
+            arrays.update(read_small_arrays(self._bytes, small))
+        else:
+            for name in arrays:
+                member = self._member(name)
+                if _is_small(member):
+                    arrays[name] = read_small_array(self._bytes, member)
+                else:
+                    large.append(member)
         arrays.update(self._read_large(large))
         return arrays
 
@@ -203,6 +204,21 @@ class ArchiveReader:
         except KeyError:
             raise LoadError("there is no such member", path=self.path, member=name) from None
 
+    def _by_size(self, names: list[str]) -> tuple[Columns, list[Member]]:
+        """Part what can be read in batches from what is worth threads."""
+        if isinstance(self.members, PlainMembers):
+            try:
+                columns = self.members.columns_of(names)
+            except KeyError as error:
+                self._member(error.args[0])
+                raise
+            places = np.flatnonzero(columns.sizes > SMALL).tolist()
+            large = [self._member(names[place]) for place in places]
+            return columns.at(np.flatnonzero(columns.sizes <= SMALL)), large
+        members = [self._member(name) for name in names]
+        large = [member for member in members if not _is_small(member)]
+        return Columns.of(filter(_is_small, members)), large
+
     def _look_at(self, member: Member) -> tuple[ArrayHeader, bytes]:
         """Return what an array member says of itself, decoded and as it stands."""
         if member.compression:
@@ -233,46 +249,6 @@ class ArchiveReader:
         except npy.NpyError as error:
             self._bytes.hostile(member, f"it is not an array that can be read: {error}")
         return ArrayHeader(dtype, shape, fortran_order, offset + length, member.size - length)
-
-    # Small arrays: as few calls as possible
-
-    def _read_small(self, members: list[Member]) -> dict[str, np.ndarray[Any, Any]]:
-        arrays = {}
-        if not self._is_ours:
-            for member in members:
-                raw = self._bytes.read(member)
-                arrays[member.name] = _copied(raw, 0, member.size, self._describe(member, raw, 0))
-            return arrays
-        for batch in _neighbours(members):
-            raw, spans = self._read_batch(batch)
-            for member, (begin, end) in zip(batch, spans):
-                described = npy.known_member(raw[begin : begin + npy.GLANCE], end - begin)
-                if described is None:
-                    described = self._describe(member, raw, begin)
-                arrays[member.name] = _copied(raw, begin, end - begin, described)
-        return arrays
-
-    def _read_batch(self, batch: list[Member]) -> tuple[bytes, list[tuple[int, int]]]:
-        """Return the checked bytes of neighbours, and where each begins and ends in them."""
-        _, offsets, begins, sizes, _, crcs, _ = zip(*batch)
-        base = offsets[0]
-        raw = self._source.read_at(base, begins[-1] + sizes[-1] - base, batch[0].name)
-        view = memoryview(raw)
-        spans = [(begin - base, begin - base + size) for begin, size in zip(begins, sizes)]
-        headers = [raw[offset - base : begin] for offset, (begin, _) in zip(offsets, spans)]
-        found = [crc32(view[begin:end]) for begin, end in spans]
-        if headers != own_headers(batch) or found != list(crcs):
-            for member, crc in zip(batch, found):
-                self._bytes.data_offset(member)
-                self._bytes.check_crc(member, crc)
-        return raw, spans
-
-    def _describe(self, member: Member, raw: bytes, begin: int) -> Described:
-        """Return what the header of an array says that begins at `begin` in `raw`."""
-        try:
-            return npy.check_member(raw[begin : begin + member.size], member.size)
-        except npy.NpyError as error:
-            self._bytes.hostile(member, f"it is not an array that can be read: {error}")
 
     # Large arrays: part by part, on two threads
 
@@ -311,18 +287,6 @@ class ArchiveReader:
             position += len(chunk)
 
 
-def _copied(raw: bytes, begin: int, size: int, described: Described) -> np.ndarray[Any, Any]:
-    """Return a copy of the array whose sound bytes, header included, are in `raw`."""
-    dtype, shape, fortran_order, length = described
-    order: Any = "F" if fortran_order else "C"
-    if length == size:
-        return np.empty(shape, dtype, order)
-    if fortran_order:
-        return np.ndarray(shape, dtype, raw, begin + length, order=order).copy(order)
-    # Arguments that need not be given take a tenth of the time.
-    return np.ndarray(shape, dtype, raw, begin + length).copy()
-
-
 def _map_privately(descriptor: int, size: int) -> mmap.mmap:
     """Map a file so that changes to the memory stay there."""
     if sys.platform != "linux":
@@ -339,27 +303,4 @@ def _map_privately(descriptor: int, size: int) -> mmap.mmap:
 
 
 def _is_small(member: Member) -> bool:
-    return member.size <= _SMALL and not member.compression
-
-
-def _end(member: Member) -> int:
-    """Return where a member of an archive of ours ends."""
-    assert member.data_offset is not None
-    return member.data_offset + member.stored_size
-
-
-def _neighbours(members: list[Member]) -> Iterator[list[Member]]:
-    """Yield runs of members that lie one after another in the file, of bounded length."""
-    batch: list[Member] = []
-    end = limit = 0
-    for member in sorted(members, key=attrgetter("header_offset")):
-        header_offset, own_end = member.header_offset, _end(member)
-        if header_offset != end or own_end > limit:
-            if batch:
-                yield batch
-            batch = []
-            limit = header_offset + _BATCH
-        batch.append(member)
-        end = own_end
-    if batch:
-        yield batch
+    return member.size <= SMALL and not member.compression

@@ -187,6 +187,8 @@ class ArchiveWriter:
         """Add arrays as plain members (see `columns`); do nothing if one is not."""
         names = [name for name, _ in run]
         text = "\n".join(names)
+        # What UTF-8 cannot write becomes a question mark, which is not plain either.
+        raw_names = text.encode("utf-8", "replace")
         keys = text.lower().split("\n")
         new = set(keys)
         directory_bytes = len(run) * _LONGEST_ENTRY + len(text)
@@ -195,7 +197,7 @@ class ArchiveWriter:
             or self._method != STORED
             or len(new) != len(run)
             or not self._names.isdisjoint(new)
-            or not all_plain(names)
+            or not all_plain(raw_names, max(map(len, names)))
             or f"{text}\n".count(".npy\n") != len(run)
             or self._directory_bytes + directory_bytes > MAX_DIRECTORY_BYTES
         ):
@@ -209,7 +211,7 @@ class ArchiveWriter:
             except npy.NpyError:
                 return False
         sizes = [len(header) + array.nbytes for (header, _), (_, array) in zip(contents, run)]
-        layout = Layout(self._offset, text.encode("ascii").split(b"\n"), sizes)
+        layout = Layout(self._offset, raw_names.split(b"\n"), sizes)
         if layout.end >= LIMIT32:
             return False
         members, entries = layout.pack(contents)

@@ -9,10 +9,9 @@ one by one; whoever meets a member that is not plain goes there.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from itertools import chain, repeat
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from .crc import crc32
 from .member_names import all_plain
 from .zip_structures import Member
 
-__all__ = ["Layout", "local_headers", "plain_members"]
+__all__ = ["Columns", "Layout", "PlainMembers", "have_their_headers", "plain_members"]
 
 # Records of a plain member without its name, and the fields in which two of
 # them differ.
@@ -47,10 +46,86 @@ _CENTRAL_FIELDS = np.dtype(
 _PADDING_LENGTHS = np.array([len(padding) for padding in zs.PADDINGS])
 _NPY = np.frombuffer(b".npy", "<u4")[0]
 
-_new_member = functools.partial(tuple.__new__, Member)
+
+class Columns(NamedTuple):
+    """What is known of some stored members of an archive of ours, kind by kind.
+
+    Attributes
+    ----------
+    names : list of str
+    header_offsets, data_offsets, sizes, crcs : numpy.ndarray of int64
+        As in `Member`.
+    """
+
+    names: list[str]
+    header_offsets: np.ndarray[Any, Any]
+    data_offsets: np.ndarray[Any, Any]
+    sizes: np.ndarray[Any, Any]
+    crcs: np.ndarray[Any, Any]
+
+    @classmethod
+    def of(cls, members: Iterable[Member]) -> Columns:
+        """Return the columns of members."""
+        names, header_offsets, data_offsets, sizes, _, crcs, _ = list(zip(*members)) or [()] * 7
+        numbers = (header_offsets, data_offsets, sizes, crcs)
+        return cls(list(names), *(np.array(column, np.int64) for column in numbers))
+
+    def at(self, places: np.ndarray[Any, Any]) -> Columns:
+        """Return the columns of some of the members."""
+        names = list(map(self.names.__getitem__, places.tolist()))
+        return Columns(names, *(column[places] for column in self[1:]))
+
+    def neighbours(self, nbytes: int) -> Iterator[Columns]:
+        """Yield those that lie one after another in the file, in runs of that length at most.
+
+        A member that is longer is a run of its own.
+        """
+        columns = self
+        if (self.header_offsets[1:] < self.header_offsets[:-1]).any():
+            columns = self.at(np.argsort(self.header_offsets, kind="stable"))
+        begins, ends = columns.header_offsets, columns.data_offsets + columns.sizes
+        first = 0
+        for stop in [*(np.flatnonzero(begins[1:] != ends[:-1]) + 1).tolist(), len(ends)]:
+            while first < stop:
+                fitting = np.searchsorted(ends[first:stop], begins[first] + nbytes, "right")
+                last = first + max(1, int(fitting))
+                yield Columns(columns.names[first:last], *(c[first:last] for c in columns[1:]))
+                first = last
 
 
-def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member] | None:
+class PlainMembers(Mapping[str, Member]):
+    """The members of an archive of which all are plain, in the order of the directory.
+
+    Parameters
+    ----------
+    columns : Columns
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._places = dict(zip(columns.names, range(len(columns.names))))
+
+    def columns_of(self, names: Sequence[str]) -> Columns:
+        """Return what is known of some of the members; raise KeyError for one that is not."""
+        places = list(map(self._places.__getitem__, names))
+        return self._columns.at(np.array(places, np.int64))
+
+    def __getitem__(self, name: str) -> Member:
+        place = self._places[name]
+        offset, data_offset, size, crc = (column.item(place) for column in self._columns[1:])
+        return Member(name, offset, data_offset, size, size, crc, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def plain_members(data: bytes, count: int, directory_offset: int) -> PlainMembers | None:
     """Return the members that the directory of an archive of ours lists.
 
     Parameters
@@ -64,7 +139,7 @@ def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member
 
     Returns
     -------
-    list of Member or None
+    PlainMembers or None
         None if they are not all plain and without fault; then they have to be
         looked at one by one.
     """
@@ -80,17 +155,15 @@ def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member
         return None
     lines = raw_names.decode("ascii")
     names = lines.split("\n")
-    if len(names) != count or not all_plain(names) or len(set(lines.lower().split("\n"))) != count:
+    if len(names) != count:
         return None
     lengths = np.fromiter(map(len, names), np.int64, count)
+    if not all_plain(raw_names, lengths.max()) or len(set(lines.lower().split("\n"))) != count:
+        return None
     ends = np.cumsum(lengths + zs.CENTRAL.size)
     if ends[-1] != len(data):
         return None
-    octets = np.frombuffer(data, np.uint8)
-    windows = np.lib.stride_tricks.as_strided(
-        octets, (len(data) - zs.CENTRAL.size + 1, zs.CENTRAL.size), (1, 1), writeable=False
-    )
-    fixed = windows[ends - lengths - zs.CENTRAL.size]
+    fixed = _windows(data, zs.CENTRAL.size)[ends - lengths - zs.CENTRAL.size]
     fields = fixed.view(_CENTRAL_FIELDS)[:, 0]
     crcs, sizes, stored, named, offsets = (
         fields[name].astype(np.int64) for name in ("crc", "size", "stored", "name_length", "offset")
@@ -103,27 +176,51 @@ def plain_members(data: bytes, count: int, directory_offset: int) -> list[Member
         return None
     # A shorter name than this has bytes of its entry before it, and no array
     # is called ``.npy``.
-    last = octets[ends[:, None] + np.arange(-4, 0)].view("<u4")[:, 0]
+    last = _windows(data, 4)[ends - 4].view("<u4")[:, 0]
     headers = _local_lengths(lengths, offsets, (last == _NPY) & (lengths > 4))
     data_offsets = offsets + headers
     member_ends = data_offsets + sizes
     if offsets[0] or (offsets[1:] != member_ends[:-1]).any() or member_ends[-1] != directory_offset:
         return None
-    columns = [column.tolist() for column in (offsets, data_offsets, sizes, sizes, crcs)]
-    return list(map(_new_member, zip(names, *columns, repeat(None))))
+    return PlainMembers(Columns(names, offsets, data_offsets, sizes, crcs))
 
 
-def local_headers(
-    raw_names: Sequence[bytes], crcs: Sequence[int], sizes: Sequence[int], offsets: Sequence[int]
-) -> list[bytes]:
-    """Return the local headers of plain arrays at `offsets` in the file."""
-    fixed, paddings = _local_records(_lengths(raw_names), crcs, np.array(sizes), np.array(offsets))
-    return [
-        fixed[start : start + zs.LOCAL.size] + raw_name + zs.PADDINGS[padding]
-        for start, raw_name, padding in zip(
-            range(0, len(fixed), zs.LOCAL.size), raw_names, paddings.tolist()
-        )
+def have_their_headers(columns: Columns, raw: bytes) -> bool:
+    """Say whether arrays have the local headers that they must have.
+
+    Parameters
+    ----------
+    columns : Columns
+        Neighbours in the file.
+    raw : bytes
+        What is in the file from the first of the headers on.
+    """
+    names, header_offsets, data_offsets, sizes, crcs = columns
+    offsets = header_offsets - header_offsets[0]
+    begins = offsets + zs.LOCAL.size
+    variable = [
+        raw[begin:end]
+        for begin, end in zip(begins.tolist(), (data_offsets - header_offsets[0]).tolist())
     ]
+    text = "\n".join([*names, ""])
+    if not text.isascii() or text.count(".npy\n") != len(names) or sizes.max() >= zs.LIMIT32:
+        return all(
+            raw[offset : offset + zs.LOCAL.size] + rest
+            == zs.local_header(name.encode("utf-8"), zs.STORED, crc, size, size, header_offset)
+            for name, offset, rest, crc, size, header_offset in zip(
+                names,
+                offsets.tolist(),
+                variable,
+                crcs.tolist(),
+                sizes.tolist(),
+                header_offsets.tolist(),
+            )
+        )
+    raw_names = text.encode("ascii").split(b"\n")[:-1]
+    fixed, paddings = _local_records(_lengths(raw_names), crcs, sizes, header_offsets)
+    found = _windows(raw, zs.LOCAL.size)[offsets].tobytes()
+    padded = zip(raw_names, map(zs.PADDINGS.__getitem__, paddings.tolist()))
+    return found == fixed and b"".join(variable) == b"".join(chain.from_iterable(padded))
 
 
 class Layout:
@@ -196,6 +293,13 @@ class Layout:
         starts = range(0, len(fixed), zs.CENTRAL.size)
         parts = [fixed[start : start + zs.CENTRAL.size] for start in starts]
         return b"".join(chain.from_iterable(zip(parts, self._raw_names)))
+
+
+def _windows(data: bytes, length: int) -> np.ndarray[Any, Any]:
+    """Return every stretch of that length as a row."""
+    octets = np.frombuffer(data, np.uint8)
+    shape = (len(data) - length + 1, length)
+    return np.lib.stride_tricks.as_strided(octets, shape, (1, 1), writeable=False)
 
 
 def _lengths(raw_names: Sequence[bytes]) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ file and that directory is read.
 from __future__ import annotations
 
 from bisect import bisect_right
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 from ..errors import DamagedCheckpoint, HostileCheckpoint, UnsupportedFormat
@@ -44,7 +44,7 @@ class Directory:
 
     Attributes
     ----------
-    members : dict of str to Member
+    members : mapping of str to Member
         In the order of the directory.
     is_ours : bool
         Whether the archive has our mark: then its directory is proven to be
@@ -58,7 +58,7 @@ class Directory:
     def __init__(self, offset: int, is_ours: bool) -> None:
         self.offset = offset
         self.is_ours = is_ours
-        self.members: dict[str, Member] = {}
+        self.members: Mapping[str, Member] = {}
         self.raw_entries: dict[str, RawEntry] = {}
         self.folders: list[int] = []
         self._starts: list[int] | None = None
@@ -128,12 +128,13 @@ class _Parser:
             # about them, they are looked at one by one.
             plain = plain_members(data, self._end.entries, self._end.offset)
             if plain is not None:
-                directory.members.update(zip(map(itemgetter(0), plain), plain))
+                directory.members = plain
                 return directory
         # Looks are kept short here, and whatever is not plain goes through functions.
         unpack, header_size = zs.CENTRAL.unpack_from, zs.CENTRAL.size
         local_length, new = zs.local_length, tuple.__new__
-        members = directory.members
+        members: dict[str, Member] = {}
+        directory.members = members
         seen: set[str] = set()
         end = len(data)
         position = next_offset = 0

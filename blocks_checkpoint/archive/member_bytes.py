@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from ..errors import DamagedCheckpoint, HostileCheckpoint
 from . import zip_structures as zs
 from .byte_source import ByteSource
-from .columns import local_headers
 from .crc import crc32
 from .directory import Directory
 from .zip_structures import Member
 
-__all__ = ["MemberBytes", "fault_of_expansion", "own_headers"]
+__all__ = ["SMALL", "MemberBytes", "fault_of_expansion"]
 
+#: Members up to this size are read with their local header in one call.
+SMALL = 256 << 10
 _CHUNK = 1 << 20
 # What compression is believed to have made of a member that is no array: up to
 # the first number of bytes anything, beyond it so many times what is stored.
@@ -47,15 +48,6 @@ def own_header(member: Member) -> bytes:
         member.stored_size,
         member.header_offset,
     )
-
-
-def own_headers(members: Sequence[Member]) -> list[bytes]:
-    """Return as `own_header` does, for stored members below 4 GiB."""
-    names, header_offsets, _, sizes, _, crcs, _ = zip(*members)
-    text = "".join([f"{name}\n" for name in names])
-    if not text.isascii() or text.count(".npy\n") != len(names):
-        return [own_header(member) for member in members]
-    return local_headers(text.encode().split(b"\n")[:-1], crcs, sizes, header_offsets)
 
 
 class MemberBytes:
@@ -92,8 +84,15 @@ class MemberBytes:
         """Return the checked bytes of a member."""
         if member.compression:
             return b"".join(self.chunks(member))
-        offset = self.data_offset(member)
-        data = self.source.read_at(offset, member.size, member.name)
+        if self.directory.is_ours and member.size <= SMALL:
+            # With its header, in one call.
+            header = own_header(member)
+            raw = self.source.read_at(member.header_offset, len(header) + member.size, member.name)
+            if not raw.startswith(header):
+                self.damaged_header(member)
+            data = raw[len(header) :]
+        else:
+            data = self.source.read_at(self.data_offset(member), member.size, member.name)
         self.check_crc(member, crc32(data))
         return data
 

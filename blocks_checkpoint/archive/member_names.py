@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from collections.abc import Sequence
 
 __all__ = ["MAX_NAME_BYTES", "all_plain", "fault_of_name", "folded", "is_plain"]
 
@@ -20,9 +19,16 @@ MAX_NAME_BYTES = 65535
 # Most names are seen to be harmless by this one look.
 _PLAIN = re.compile(r"\w[\w.\-]*(?:/\w[\w.\-]*)*", re.ASCII).fullmatch
 _PLAIN_LENGTH = 1000
-# The same look at many names, one to a line.
-_PLAIN_LETTERS = f"{string.ascii_letters}{string.digits}_.-/\n".encode()
-_BEGINNINGS_NOT_PLAIN = [first + second for first in "/\n" for second in "./-\n"]
+# The same look at many names, one to a line. What a byte counts as: a letter, what
+# may follow one, what ends a component, or anything else.
+_KINDS = bytearray(b"?" * 256)
+for _characters, _kind in (
+    (f"{string.ascii_letters}{string.digits}_", b"a"),
+    (".-", b"."),
+    ("/\n", b"/"),
+):
+    for _character in _characters.encode():
+        _KINDS[_character] = ord(_kind)
 _DRIVE = re.compile(r"[A-Za-z]:").match
 
 
@@ -31,14 +37,19 @@ def is_plain(name: str) -> bool:
     return len(name) <= _PLAIN_LENGTH and _PLAIN(name) is not None
 
 
-def all_plain(names: Sequence[str]) -> bool:
-    """Say whether `is_plain` holds for every one of `names`, none of which has a line break."""
-    text = "\n".join(["", *names, ""])
+def all_plain(lines: bytes, longest: int) -> bool:
+    """Say whether `is_plain` holds for every name.
+
+    Parameters
+    ----------
+    lines : bytes
+        The names, with line breaks between them.
+    longest : int
+        How many characters the longest of them has.
+    """
+    kinds = b"/%s/" % lines.translate(_KINDS)
     return (
-        text.isascii()
-        and not text.encode("ascii").translate(None, _PLAIN_LETTERS)
-        and not any(pair in text for pair in _BEGINNINGS_NOT_PLAIN)
-        and max(map(len, names), default=0) <= _PLAIN_LENGTH
+        b"?" not in kinds and b"//" not in kinds and b"/." not in kinds and longest <= _PLAIN_LENGTH
     )
 
 
