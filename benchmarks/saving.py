@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -166,10 +167,10 @@ def many(options: argparse.Namespace, kind: str, folder: str) -> list[Ratio]:
     rows += loading(f"load {named}", folder, arrays, turns=options.turns, reach=1 / 8)
     save_parameters(arrays, path)
 
-    def open_and_close() -> None:
-        open_checkpoint(path).close()
+    def open_it(until_later: ExitStack) -> None:
+        until_later.enter_context(open_checkpoint(path))
 
-    rows.append(milliseconds(f"open {named}", open_and_close, 25, options.turns))
+    rows.append(milliseconds(f"open {named}", open_it, 25, options.turns, before=ExitStack))
     remove(path)
     return rows
 
