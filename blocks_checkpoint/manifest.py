@@ -6,7 +6,6 @@ it has been looked at here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping
 from itertools import chain
 from operator import itemgetter
@@ -24,12 +23,6 @@ BASE_BYTES = 16 * 1024 * 1024
 #: ... and for each member of the archive in addition. Parsed JSON takes up to
 #: thirty times its own size in memory.
 BYTES_PER_MEMBER = 8 * 1024
-
-#: Longer numbers take quadratic time, and Pythons before 3.9.14 take them.
-MAX_DIGITS = 4300
-_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
-_STRIDE = 64
-_SPARSE_NUMBER = re.compile(rb"[0-9]{%d}" % ((MAX_DIGITS + 1) // _STRIDE))
 
 _PARTS: Mapping[str, type] = {
     "saved": dict,
@@ -87,8 +80,6 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
             member=MANIFEST,
         )
 
-    if _has_long_number(encoded):
-        raise damaged(f"has a number of more than {MAX_DIGITS} digits")
     try:
         manifest = loads(encoded)
     except ValueError as error:
@@ -128,14 +119,6 @@ def parse_manifest(encoded: bytes, path: str | None, members: Container[str]) ->
         if not isinstance(described, dict) or not isinstance(described.get("bytes"), int):
             raise damaged(f"does not describe the pickle {member!r}")
     return manifest
-
-
-def _has_long_number(encoded: bytes) -> bool:
-    # A number so long has digits at so many of the places looked at here, one
-    # after another. Nearly always that is all there is to be looked at.
-    if not _SPARSE_NUMBER.search(encoded[::_STRIDE]):
-        return False
-    return _LONG_NUMBER.search(encoded) is not None
 
 
 def _are_plain_rows(rows: list[Any], members: Container[str]) -> bool:

@@ -51,6 +51,20 @@ def test_bytes_that_may_be_no_json_are_taken_and_refused_as_python_does(encoded)
         assert exactly(fast_json.loads(encoded)) == expected
 
 
+@pytest.mark.parametrize("around", [b"%s", b"[1, %s]", b'{"a": -%s.0}'])
+def test_number_that_would_take_quadratic_time_is_refused(around):
+    with pytest.raises(ValueError, match="4300 digits"):
+        fast_json.loads(around % (b"7" * 4301))
+
+
+@pytest.mark.parametrize("digits", range(15, 24))
+@pytest.mark.parametrize("places", range(8))
+def test_whole_numbers_stay_whole_wherever_they_are(digits, places):
+    number = int("9" * digits)
+    assert fast_json.loads(b" " * places + b"[%d]" % number) == [number]
+    assert type(fast_json.loads(b" " * places + b"[%d]" % number)[0]) is int
+
+
 @given(ROWS)
 @example([{"name": "\ud800"}])
 @example([{"name": "é"}, {"name": "\x00\u2028"}])
