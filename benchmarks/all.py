@@ -28,7 +28,18 @@ PARTS = [
     ("Logs", "logs.py", ("turns", "full")),
     ("Pickling", "pickling.py", ("turns",)),
 ]
-PEERS = ("numpy", "torch", "safetensors", "joblib", "h5py", "orbax-checkpoint", "zlib-ng", "isal")
+PEERS = (
+    "numpy",
+    "torch",
+    "safetensors",
+    "joblib",
+    "h5py",
+    "orbax-checkpoint",
+    "blocks",
+    "orjson",
+    "zlib-ng",
+    "isal",
+)
 
 
 def run(script: str, options: dict[str, Any]) -> list[dict[str, Any]]:

@@ -40,7 +40,17 @@ def savers() -> dict[str, Callable[[str, Arrays], Any]]:
 
 def peers() -> list[Peer]:
     """List the libraries that can be imported."""
-    makers = [_savez, _pickle, _torch, _torch_mapped, _safetensors, _joblib, _h5py, _orbax]
+    makers = [
+        _savez,
+        _pickle,
+        _torch,
+        _torch_mapped,
+        _safetensors,
+        _joblib,
+        _h5py,
+        _orbax,
+        _blocks,
+    ]
     found = []
     for make in makers:
         try:
@@ -132,3 +142,29 @@ def _orbax() -> Peer:
         checkpointer.save(path, arrays, force=True)
 
     return Peer("Orbax", save, checkpointer.restore)
+
+
+def _blocks() -> Peer:
+    import theano
+    from blocks.serialization import dump, load_parameters
+
+    made: dict[int, list[Any]] = {}
+
+    def shared(arrays: Arrays) -> list[Any]:
+        # Where Blocks saves, the variables are there already.
+        if id(arrays) not in made:
+            made.clear()
+            made[id(arrays)] = [
+                theano.shared(array, name=name, borrow=True) for name, array in arrays.items()
+            ]
+        return made[id(arrays)]
+
+    def save(path: str, arrays: Arrays) -> None:
+        with open(path, "wb") as file:
+            dump(None, file, parameters=shared(arrays))
+
+    def load(path: str) -> Any:
+        with open(path, "rb") as file:
+            return load_parameters(file)
+
+    return Peer("Blocks' dump", save, load)
