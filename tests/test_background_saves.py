@@ -1,6 +1,7 @@
 """Saves in the background in real processes and loops: what is written, and when it is there."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from drifting import BATCHES_PER_EPOCH, At, interrupt, make_main_loop, values_of
 from interventions import Do
 
-from blocks_checkpoint import Checkpoint, load_main_loop, open_checkpoint
+from blocks_checkpoint import Checkpoint, SaveError, load_main_loop, open_checkpoint
 from blocks_checkpoint.arena import Arena
 from blocks_checkpoint.contents import Contents
 from blocks_checkpoint.partial_file import PartialFile
@@ -152,6 +153,41 @@ def test_waiting_for_the_save_before_counts_as_a_stall(tmp_path, disk, monkeypat
     assert (first, second) == (1, 2)
     assert saving._schedule._stalls[:2] == [0, 60]
     assert saving._schedule.credit_seconds < -50
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["waiting", "background"])
+def test_each_save_that_fails_is_reported_once(tmp_path, monkeypatch, caplog, background):
+    def fail(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(PartialFile, "sync", fail)
+    path = tmp_path / "run-{epochs_done}.zip"
+    make_main_loop(Checkpoint(path, background=background, on_failure="warn"), epochs=2).run()
+    reports = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    # After each of two epochs, and after training.
+    assert len(reports) == 3
+    for number, report in zip((1, 2, 2), reports):
+        assert report.startswith(f"{tmp_path}/run-{number}.zip is not saved, and training goes on")
+
+
+def test_save_that_fails_in_the_background_is_logged_before_it_ends_training(
+    tmp_path, monkeypatch, caplog
+):
+    reports = []
+
+    def fail(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def note(main_loop):
+        saving._background.wait()
+        reports.extend(each.getMessage() for each in caplog.records if each.levelname == "ERROR")
+
+    monkeypatch.setattr(PartialFile, "sync", fail)
+    saving = Checkpoint(tmp_path / "run.zip", background=True, every_n_batches=1)
+    with pytest.raises(SaveError, match="No space left"):
+        make_main_loop(saving, Do(note, before_batch=True)).run()
+    assert len(reports) == 1
+    assert reports[0].startswith(f"{tmp_path}/run.zip is not saved: ")
 
 
 PROGRAM = """

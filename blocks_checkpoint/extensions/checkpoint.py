@@ -28,7 +28,7 @@ from ..weight import warn_of_weight
 from .deferral import Deferring, after_all_extensions
 from .record import SaveRecord
 from .resume import Resume
-from .saves import Saves, log_failure
+from .saves import Save, Saves, log_failure
 
 __all__ = ["Checkpoint"]
 
@@ -368,7 +368,7 @@ class Checkpoint(Deferring):
             is_mistake = contents is None
             if self.on_failure == "raise" or is_mistake or not isinstance(error, Exception):
                 raise
-            log_failure(error, path)
+            log_failure(error, record.path)
         else:
             self._saved_at = (event, log.status["iterations_done"])
             if event == "on_interrupt" and path is not None:
@@ -401,14 +401,14 @@ class Checkpoint(Deferring):
         ]
         if self.continued_from is not None:
             protected.append(self.continued_from)
-        self._saves.write(prepared, target, record, protected=protected, signalled=signalled)
+        may_fail = self.on_failure == "warn"
+        self._saves.write(Save(prepared, target, record, protected, signalled, may_fail))
 
     def _report_failed(self) -> None:
         """Hear of what went wrong in the background."""
-        for path, error in self._saves.failures():
+        for error in self._saves.failures():
             if self.on_failure == "raise":
                 raise error
-            log_failure(error, path)
 
     def _path_for(self, event: str, args: tuple[Any, ...]) -> str | None:
         _, from_user = self.parse_args(event, args)

@@ -24,6 +24,7 @@ class SaveRecord:
     ----------
     row : dict
     path : str or None
+        Where it was to be saved.
     """
 
     def __init__(self, log: Any, path: str | None) -> None:
@@ -37,11 +38,11 @@ class SaveRecord:
         """Say where the state is going to be saved."""
         self._target = target
         target.begin()
-        self.set_path(target.path)
+        self.path = target.path
+        self._set(target.path)
 
     def set_path(self, path: str) -> None:
         """Say that it is saved there after all."""
-        self.path = path
         self._set(path)
 
     def fail(self, error: BaseException) -> None:

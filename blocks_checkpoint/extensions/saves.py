@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..background import BackgroundSaver
@@ -23,9 +23,35 @@ from ..saving import PreparedSave
 from ..signals import seconds_since
 from .record import SaveRecord
 
-__all__ = ["Saves", "log_failure"]
+__all__ = ["Save", "Saves", "log_failure"]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Save:
+    """A save that is prepared, and what becomes of it when it is written.
+
+    Attributes
+    ----------
+    prepared : PreparedSave
+    target : Target
+        Where it goes; what is old there is removed afterwards.
+    record : SaveRecord
+    protected : list of str
+        Paths of files that are not to be removed.
+    signalled : float or None
+        When a signal asked for it.
+    may_fail : bool
+        Training goes on if it fails.
+    """
+
+    prepared: PreparedSave
+    target: Target
+    record: SaveRecord
+    protected: list[str]
+    signalled: float | None
+    may_fail: bool
 
 
 class Saves:
@@ -59,70 +85,46 @@ class Saves:
         self._cost_before: SaveCost | None = None
         self._cost_now: SaveCost | None = None
 
-    def write(
-        self,
-        prepared: PreparedSave,
-        target: Target,
-        record: SaveRecord,
-        *,
-        protected: list[str],
-        signalled: float | None,
-    ) -> None:
+    def write(self, save: Save) -> None:
         """Write a save, or have it written.
-
-        Parameters
-        ----------
-        prepared : PreparedSave
-        target : Target
-            Where it goes; what is old there is removed afterwards.
-        record : SaveRecord
-        protected : list of str
-            Paths of files that are not to be removed.
-        signalled : float or None
-            When a signal asked for it.
 
         Raises
         ------
         SaveError
             It could not be written while training waited. What goes wrong
-            beside it, :meth:`failures` tells.
+            beside it is logged at once, since nobody may ever ask, and is told
+            by :meth:`failures`.
         """
-        self._cost_now = prepared.snapshot.cost
+        self._cost_now = save.prepared.snapshot.cost
         if self._background is None:
-            self._finish(prepared, target, record, protected, signalled)
+            self._finish(save)
             return
 
         def job() -> None:
             try:
-                self._finish(prepared, target, record, protected, signalled)
+                self._finish(save)
             except Exception as error:
-                logger.error("%s is not saved: %s", target.path, error)
-                self._failed.append((record, error))
+                log_failure(error, save.record.path, training_goes_on=save.may_fail)
+                self._failed.append((save.record, error))
 
-        if not self._background.submit(job, record.forget):
-            record.forget()
+        if not self._background.submit(job, save.record.forget):
+            save.record.forget()
 
-    def _finish(
-        self,
-        prepared: PreparedSave,
-        target: Target,
-        record: SaveRecord,
-        protected: list[str],
-        signalled: float | None,
-    ) -> None:
+    def _finish(self, save: Save) -> None:
         """Commit, and tidy up; on any thread."""
+        prepared, target, protected = save.prepared, save.target, save.protected
         try:
             prepared.commit()
         except SaveError:
             if prepared.failure is not None and os.path.exists(prepared.path):
                 target.done(saved_to=prepared.path, protected=protected)
             raise
-        if signalled is not None:
-            self._answered.append((record, seconds_since(signalled)))
+        if save.signalled is not None:
+            self._answered.append((save.record, seconds_since(save.signalled)))
         target.done(protected=protected, is_verified=prepared.verify)
         self._cost_before = prepared.snapshot.cost
         if self._record_cost:
-            self._costs.append((record, prepared.snapshot.cost))
+            self._costs.append((save.record, prepared.snapshot.cost))
         if self._prover is not None:
             script = script_of("__main__") or {}
             self._prover.start(prepared.path, main=script.get("script"))
@@ -132,12 +134,12 @@ class Saves:
         if self._background is not None:
             self._background.wait()
 
-    def failures(self) -> Iterator[tuple[str | None, Exception]]:
-        """Write into the log what went wrong beside the training; give each path and error once."""
+    def failures(self) -> Iterator[Exception]:
+        """Write into the training log what went wrong beside the training; give each error once."""
         while self._failed:
             record, error = self._failed.pop(0)
             record.fail(error)
-            yield record.path, error
+            yield error
 
     def training_waited(self, seconds: float) -> None:
         """Add to the cost of the save made last how long training waited for it."""
@@ -162,10 +164,12 @@ class Saves:
         return {} if before is None else {"cost_of_save_before": asdict(before)}
 
 
-def log_failure(error: Exception, path: str | None) -> None:
-    """Say that a save failed and training goes on."""
+def log_failure(error: Exception, path: str | None, *, training_goes_on: bool = True) -> None:
+    """Say that a save failed, and whether training goes on."""
     if isinstance(error, CheckpointError):
         shown = str(error) if error.path else f"{path}: {error}"
     else:
         shown = f"{type(error).__name__}: {error}"
-    logger.error("%s is not saved, and training goes on: %s", path, shown)
+    logger.error(
+        "%s is not saved%s: %s", path, ", and training goes on" if training_goes_on else "", shown
+    )
