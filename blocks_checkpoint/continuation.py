@@ -9,9 +9,12 @@ from typing import Any
 
 from .candidates import open_newest
 from .checkpoint_file import Main
+from .data_files import naming_missing_files, reopen_files
+from .engines import identity
 from .errors import LoadError
 from .extensions import Checkpoint
 from .mid_batch import go_on_in_mid_batch
+from .monitored import running_sums
 from .read_ahead import warn_on_going_on
 from .resumption import (
     all_extensions,
@@ -22,7 +25,6 @@ from .resumption import (
     put_random_state,
     replace_limits,
 )
-from .upstream import begin_announced_training, reopen_files
 
 __all__ = ["continue_training", "load_to_continue"]
 
@@ -68,6 +70,8 @@ def continue_training(
         The file cannot be read, or has no main loop.
     NoGoodCheckpoint
         Of several files, none can be used.
+    DataNotFound
+        The run asks for data, and the file with them is not there.
     """
     main_loop, checkpoint = _load(path, main)
     status = main_loop.status
@@ -91,7 +95,8 @@ def continue_training(
         )
         return main_loop
     _make_ready(main_loop)
-    main_loop.run()
+    with naming_missing_files(main_loop, checkpoint.path):
+        main_loop.run()
     return main_loop
 
 
@@ -128,8 +133,23 @@ def _make_ready(main_loop: Any) -> None:
     forget_interrupts(main_loop)
     forget_ending(main_loop)
     reopen_files(main_loop.data_stream)
-    begin_announced_training(main_loop)
+    _begin_announced_training(main_loop)
     go_on_in_mid_batch(main_loop)
+
+
+def _begin_announced_training(main_loop: Any) -> None:
+    """Begin a training that was saved when a Blocks loop had just announced it.
+
+    It would announce it a second time, and its monitoring would sum up twice.
+    """
+    if not is_blocks_loop(main_loop) or main_loop.status["training_started"]:
+        return
+    sums = running_sums(main_loop)
+    if any(identity(variable) in sums for variable, _ in main_loop.algorithm.updates):
+        for extension in main_loop.extensions:
+            extension.main_loop = main_loop
+        main_loop.algorithm.initialize()
+        main_loop.status["training_started"] = True
 
 
 def add_extensions(main_loop: Any, extensions: Iterable[Any]) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "CheckpointNotFound",
     "CheckpointWarning",
     "DamagedCheckpoint",
+    "DataNotFound",
     "EngineError",
     "HeavyDataWarning",
     "HostileCheckpoint",
@@ -122,6 +123,23 @@ class NoGoodCheckpoint(LoadError):
     ) -> None:
         super().__init__(message, **where)
         self.rejected = list(rejected)
+
+
+class DataNotFound(LoadError, FileNotFoundError):
+    """A run that goes on asks for data, and the file with them is not there.
+
+    Attributes
+    ----------
+    file : str
+        The data file.
+    place : str
+        What names it: ``main_loop.data_stream.dataset.path``.
+    """
+
+    def __init__(self, message: str, *, file: str = "", place: str = "", **where: Any) -> None:
+        super().__init__(message, **where)
+        self.file = file
+        self.place = place
 
 
 class NotACheckpoint(LoadError):

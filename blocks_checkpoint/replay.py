@@ -280,6 +280,7 @@ def _digest(array: Any) -> list[str]:
 
 def _run(order: Mapping[str, Any]) -> None:
     from .continuation import load_to_continue
+    from .data_files import naming_missing_files
     from .recorder import Enough, Recorder
 
     main_loop = load_to_continue(order["path"], main=order["main"])
@@ -287,7 +288,8 @@ def _run(order: Mapping[str, Any]) -> None:
     recorder.join(main_loop)
     start = main_loop.status["iterations_done"]
     try:
-        main_loop.run()
+        with naming_missing_files(main_loop, order["path"]):
+            main_loop.run()
     except Enough:
         logging.getLogger(__name__).debug("all batches are trained")
     end = main_loop.status["iterations_done"]

@@ -14,12 +14,12 @@ from blocks_checkpoint import errors, serialization
 #: A copy that is edited by hand: a name that appears or goes does so on purpose.
 PUBLIC = """
     Checkpoint CheckpointError CheckpointFile CheckpointNotFound CheckpointWarning Damage
-    DamagedCheckpoint EngineError HeavyDataWarning HostileCheckpoint KeepAll KeepBest KeepEvery
-    KeepFor KeepLast LoadError LoadParameters MainModuleError MainModuleWarning NameConflict
-    NoGoodCheckpoint NotACheckpoint ParameterMismatch ParameterWarning Policy ReadAheadWarning
-    RefusedClass Resume SaveError UnpicklableError UnsupportedFormat __version__ add_to_dump
-    continue_training dump dump_and_add_to_dump load load_iteration_state load_log load_main_loop
-    load_parameters open_checkpoint register_array_type save_parameters secure_dump
+    DamagedCheckpoint DataNotFound EngineError HeavyDataWarning HostileCheckpoint KeepAll KeepBest
+    KeepEvery KeepFor KeepLast LoadError LoadParameters MainModuleError MainModuleWarning
+    NameConflict NoGoodCheckpoint NotACheckpoint ParameterMismatch ParameterWarning Policy
+    ReadAheadWarning RefusedClass Resume SaveError UnpicklableError UnsupportedFormat __version__
+    add_to_dump continue_training dump dump_and_add_to_dump load load_iteration_state load_log
+    load_main_loop load_parameters open_checkpoint register_array_type save_parameters secure_dump
 """.split()
 HEAVY = {
     "numpy", "h5py", "click", "rich", "tqdm", "pytensor", "theano", "aesara", "blocks", "fuel",

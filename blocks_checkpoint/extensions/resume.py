@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..candidates import open_newest
+from ..data_files import follow_moved_files, reopen_files
 from ..mid_batch import go_on_in_mid_batch
 from ..monitored import RunningSums, forget_sums
 from ..parameters import PreparedAssignment, loop_variables, model_variables, stored_for
@@ -31,7 +32,6 @@ from ..resumption import (
     put_random_state,
 )
 from ..tiers import descend
-from ..upstream import follow_moved_files, reopen_files
 from .base import SimpleExtension
 from .deferral import Deferring, after_all_extensions
 
