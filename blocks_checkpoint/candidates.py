@@ -49,12 +49,15 @@ class Candidate:
     has_main_loop : bool
     saved_at : str
         Time in ISO 8601, as recorded in it.
+    why_no_main_loop : str
+        As recorded in it; empty where nothing is.
     """
 
     path: str
     iterations_done: int = -1
     has_main_loop: bool = False
     saved_at: str = ""
+    why_no_main_loop: str = ""
 
 
 def newest_first(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -151,7 +154,7 @@ def _open_best(place: str, paths: Sequence[str], needs_main_loop: bool) -> Any:
             reject(path, _reason(error))
             continue
         if needs_main_loop and not candidate.has_main_loop:
-            reject(path, "it has no main loop; Resume(path) in a script can use it")
+            reject(path, _without_main_loop(candidate))
         else:
             candidates.append(candidate)
     for candidate in newest_first(candidates):
@@ -167,6 +170,12 @@ def _open_best(place: str, paths: Sequence[str], needs_main_loop: bool) -> Any:
     )
 
 
+def _without_main_loop(candidate: Candidate) -> str:
+    why = candidate.why_no_main_loop
+    said = "it has no main loop; Resume(path) in a script can use it"
+    return f"{said}. Why was noted on saving: {why}" if why else said
+
+
 def _looked_at(path: str) -> Candidate:
     with open_checkpoint(path) as checkpoint:
         manifest = checkpoint.manifest
@@ -177,6 +186,7 @@ def _looked_at(path: str) -> Candidate:
             done if isinstance(done, int) else -1,
             manifest.get("main_loop") == "present" and MAIN in manifest["pickles"],
             str(saved.get("time", "")) if isinstance(saved, dict) else "",
+            str(manifest.get("main_loop_error") or ""),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .errors import CheckpointError, LoadError
+from .format import ITERATION_STATE
 from .miniblocks.announcing import BATCH_ANNOUNCED
 from .miniblocks.limits import Limit, Verdict, decide, describe, limits_in_force
 from .pickling import random_state
@@ -26,6 +27,7 @@ __all__ = [
     "put_log",
     "put_random_state",
     "replace_limits",
+    "require_iteration_state",
 ]
 
 #: The status remembers that a signal came. It concerns the run it came in.
@@ -104,6 +106,24 @@ def log_classes_of(main_loop: Any) -> list[type]:
     return [module.SQLiteLog, module.SQLiteStatus]
 
 
+def require_iteration_state(checkpoint: Any) -> None:
+    """Refuse a checkpoint whose iteration state could not be saved.
+
+    Raises
+    ------
+    LoadError
+        It repeats why, as the file tells.
+    """
+    why = checkpoint.manifest.get("main_loop_error")
+    if why and ITERATION_STATE not in checkpoint.manifest["pickles"]:
+        raise LoadError(
+            "the iteration state is not in this checkpoint. Resume(path, load_log=True) loads the "
+            f"rest, and the epoch begins anew. Why it is missing was noted on saving: {why}",
+            path=checkpoint.path,
+            member=ITERATION_STATE,
+        )
+
+
 def check_stream(main_loop: Any, state: Any, path: str | None) -> None:
     """Refuse an iteration state that belongs to another kind of data stream.
 
@@ -119,7 +139,7 @@ def check_stream(main_loop: Any, state: Any, path: str | None) -> None:
             f"stream of this main loop is of the kind {present}. Nothing was changed. Without "
             "load_iteration_state, Resume loads the rest",
             path=path,
-            member="iteration_state",
+            member=ITERATION_STATE,
         )
 
 

@@ -12,6 +12,7 @@ from drifting import assert_same_values, make_main_loop
 from blocks_checkpoint import (
     Checkpoint,
     CheckpointNotFound,
+    LoadError,
     LoadParameters,
     NoGoodCheckpoint,
     NotACheckpoint,
@@ -220,6 +221,14 @@ def test_file_without_main_loop_is_passed_over_only_where_one_is_needed(made, fo
     assert caplog.text == ""
     assert chosen(folder, needs_main_loop=True) == "10.zip"
     assert "11-partial.zip is passed over: it has no main loop" in caplog.text
+    assert "main_loop.thing is a function" in caplog.text
+
+
+def test_why_there_is_no_main_loop_is_told_by_whoever_wants_to_go_on(made, folder):
+    put(made, folder, {"only.zip": "11-partial.zip"})
+    for place in (folder, folder / "only.zip"):
+        with pytest.raises(LoadError, match=r"main_loop\.thing is a function"):
+            continue_training(place)
 
 
 def test_files_of_parameters_come_behind_everything_that_counts_iterations(made, folder):

@@ -1,5 +1,7 @@
 """What cannot be had costs no more than it must, and is told."""
 
+import os
+import re
 import zipfile
 
 import pytest
@@ -13,7 +15,7 @@ from drifting import (
     seen_by,
 )
 
-from blocks_checkpoint import Checkpoint, Resume
+from blocks_checkpoint import Checkpoint, Resume, load_iteration_state
 from blocks_checkpoint.errors import LoadError, ParameterMismatch
 from blocks_checkpoint.tiers import TIERS, descend
 
@@ -118,6 +120,23 @@ def test_resume_without_the_stream_begins_the_epoch_anew(saved, caplog):
     # Two batches of the second epoch were trained on before.
     assert main_loop.status["iterations_done"] == 6 + 2 * BATCHES_PER_EPOCH
     assert "lost is the place in the data" in caplog.text
+
+
+def test_why_the_iteration_state_could_not_be_saved_is_told_when_it_is_asked_for(tmp_path, caplog):
+    path, stream = tmp_path / "run.zip", make_stream()
+    stream.reader = open(os.devnull)
+    main_loop = make_main_loop(Checkpoint(path, on_failure="warn"), stream=stream, epochs=1)
+    main_loop.run()
+    stream.reader.close()
+    why = r"(?s)run\.zip, .* is not in this checkpoint\. .*main_loop\.data_stream\.reader is a"
+    with pytest.raises(LoadError, match=why):
+        make_main_loop(first=[Resume(path, load_iteration_state=True)]).run()
+    with pytest.raises(LoadError, match=why):
+        load_iteration_state(path)
+    caplog.clear()
+    resume, _ = resumed(path)
+    assert resume.tier == "state"
+    assert re.search(why, caplog.text)
 
 
 def test_resume_without_the_log_has_the_parameters(saved, tmp_path, caplog):
