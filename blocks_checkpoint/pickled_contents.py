@@ -14,7 +14,6 @@ from typing import Any
 from . import diagnosis, main_module
 from .array_rows import Beside
 from .contents import Contents
-from .errors import UnpicklableError
 from .format import CHAIN, ITERATION_STATE, LOG, MAIN
 from .pickling.array_table import ArrayTable
 from .pickling.log_sharing import shared_parts
@@ -31,9 +30,6 @@ from .zip_pickler import (
 __all__ = ["PickledContents", "main_module_places", "pickle_contents", "pickle_without_main"]
 
 logger = logging.getLogger(__name__)
-
-#: Offenders that a message lists; the error has all of them.
-LISTED_OFFENDERS = 20
 
 
 @dataclass
@@ -181,43 +177,48 @@ def pickle_contents(
     UnpicklableError
         Something cannot be pickled. The error lists everything that cannot.
     """
+    settings, at = _with_states(contents, settings), _At(contents.root_name)
+    try:
+        return _pickle(contents, settings, beside, at)
+    except MemoryError:
+        raise
+    except Exception as error:
+        walker = _walker(settings)
+        raise settings.searches.explain(error, at.name, _roots(contents), walker) from error
+
+
+def _with_states(contents: Contents, settings: PicklerSettings) -> PicklerSettings:
+    """Ask for their states what is saved by them."""
     stateful = find_stateful(contents.stream_parts)
     stateful.take_states()
-    settings = replace(
+    return replace(
         settings,
         # Whoever has the iteration state has the state of the global generators.
         global_generators_apart=contents.iteration_state is not None,
         stateful=stateful,
     )
-    if contents.main is None and stateful.parts:
-        # A main loop has to hold what its parts are made of, to go on without
-        # its script. Without one, their states are enough.
-        by_state = replace(settings, stateful=replace(stateful, only_by_state=True))
-        for each in (settings, by_state):
-            try:
-                return _pickle_as_set(contents, each, beside, _At(""))
-            except MemoryError:
-                raise
-            except Exception as error:
-                logger.debug("%s", error)
-    at = _At(contents.root_name)
+
+
+def _pickle(
+    contents: Contents, settings: PicklerSettings, beside: Beside | None, at: _At
+) -> PickledContents:
     try:
         return _pickle_as_set(contents, settings, beside, at)
     except MemoryError:
         raise
-    except Exception as error:
-        reason = str(error) or type(error).__name__
-        if isinstance(error, RecursionError):
-            reason = (
-                "it is nested too deeply, or a class in it calls itself without end when asked "
-                f"for its state ({error})"
-            )
-        findings = diagnosis.find_offenders(_roots(contents), _walker(settings))
-        raise UnpicklableError(
-            f"{at.name} cannot be pickled: {reason.rstrip('.')}. "
-            f"{_listing(findings, isinstance(error, RecursionError))}",
-            offenders=findings.offenders,
-        ) from error
+    except Exception:
+        if contents.main is not None or not settings.stateful.parts:
+            raise
+        # A main loop has to hold what its parts are made of, to go on without
+        # its script. Without one, their states are enough.
+        by_state = replace(settings, stateful=replace(settings.stateful, only_by_state=True))
+        try:
+            return _pickle_as_set(contents, by_state, beside, _At(""))
+        except MemoryError:
+            raise
+        except Exception as error:
+            logger.debug("%s", error)
+        raise
 
 
 def _pickle_as_set(
@@ -234,33 +235,19 @@ def _pickle_as_set(
     return write_pickles(write)
 
 
-def _listing(findings: diagnosis.Findings, is_too_deep: bool) -> str:
-    offenders = findings.offenders
-    lines = [str(offender) for offender in offenders[:LISTED_OFFENDERS]]
-    if len(offenders) > LISTED_OFFENDERS:
-        lines.append(f"and {len(offenders) - LISTED_OFFENDERS} more (see error.offenders)")
-    if not findings.is_complete:
-        lines.append("and perhaps more: the search was given up, the graph is too large or endless")
-    if not lines and is_too_deep:
-        return (
-            "No object in it fails by itself. Break the chain: keep its objects in a list beside "
-            "each other, or give their class a __getstate__ that does without the links"
-        )
-    if not lines:
-        return "No object in it fails by itself; the error above is all that is known"
-    return "What stands in the way:" + "".join(f"\n  - {line}" for line in lines)
-
-
 def pickle_without_main(contents: Contents, settings: PicklerSettings) -> PickledContents:
     """Pickle what can be pickled of everything but the main loop."""
     kept = Contents(root_name=contents.root_name)
 
     def can_be_pickled(name: str, **alone: Any) -> bool:
+        part = Contents(root_name=contents.root_name, **alone)
         try:
-            pickle_contents(Contents(root_name=contents.root_name, **alone), settings)
-        except UnpicklableError:
-            # Why, the error says that has led here.
-            logger.error("%s.%s cannot be saved either", contents.root_name, name)
+            _pickle(part, _with_states(part, settings), None, _At(name))
+        except MemoryError:
+            raise
+        except Exception as error:
+            # What stands in the way, the error says that has led here.
+            logger.error("%s.%s cannot be saved either: %s", contents.root_name, name, error)
             return False
         return True
 

@@ -19,7 +19,6 @@ from .errors import (
     SaveError,
     UnpicklableError,
 )
-from .pickling.log_cache import LogCache
 from .snapshot import Snapshot, take_snapshot
 from .writing import warn_of_main_module, write_snapshot
 from .zip_pickler import PicklerSettings
@@ -77,13 +76,12 @@ def prepare(
     contents: Contents,
     path: str,
     *,
-    protocol: int,
+    settings: PicklerSettings,
     verify: bool,
     warn_of_main: bool,
     before_partial: Callable[[str], object],
     further_manifest: Mapping[str, Any],
     arena: Arena | None = None,
-    log_cache: LogCache | None = None,
 ) -> PreparedSave:
     """Take the snapshot for a save; without the main loop if that cannot be pickled.
 
@@ -91,8 +89,7 @@ def prepare(
     ----------
     contents : Contents
     path : str
-    protocol : int
-        Pickle protocol.
+    settings : PicklerSettings
     verify : bool
         Read back before the file replaces the one of before.
     warn_of_main : bool
@@ -104,15 +101,12 @@ def prepare(
         What the manifest is to say in addition.
     arena : Arena, optional
         Copy the arrays into it, so that training can go on.
-    log_cache : LogCache, optional
-        Of the saves before.
 
     Raises
     ------
     UnpicklableError
         Not even the rest can be pickled.
     """
-    settings = PicklerSettings(protocol, log_cache=log_cache)
     failure = None
     try:
         snapshot = take_snapshot(contents, settings=settings, arena=arena)

@@ -35,6 +35,7 @@ from .pickling.devices import registered_types, to_numpy, type_name
 from .pickling.foreign_objects import foreign_reducers
 from .pickling.log_cache import LogCache
 from .pickling.stateful import Stateful
+from .unpicklable import Searches
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -107,6 +108,8 @@ class PicklerSettings:
         What is left of earlier pickles of the log, and will be used again.
     stateful : Stateful
         Objects that are saved by the state that they return.
+    searches : Searches
+        For what cannot be pickled. Those of earlier saves are not repeated.
 
     Raises
     ------
@@ -120,6 +123,7 @@ class PicklerSettings:
     global_generators_apart: bool = False
     log_cache: LogCache | None = None
     stateful: Stateful = field(default_factory=Stateful)
+    searches: Searches = field(default_factory=Searches)
 
     def __post_init__(self) -> None:
         highest = pickle.HIGHEST_PROTOCOL

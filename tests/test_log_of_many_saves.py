@@ -103,7 +103,7 @@ def test_saves_after_the_first_carry_rows_over(tmp_path):
     main_loop = run(checkpoint, epochs=EPOCHS)
     rows = list(dict.keys(main_loop.log))
     # The rows of the batches just now alone can have changed.
-    assert set(checkpoint._saves.log_cache.changeable(main_loop.log)) <= set(rows[-3:])
+    assert set(checkpoint._saves._log_cache.changeable(main_loop.log)) <= set(rows[-3:])
 
 
 def test_row_that_an_extension_holds_is_one_object_after_any_number_of_saves(tmp_path):

@@ -386,13 +386,12 @@ class Checkpoint(Deferring):
         prepared = prepare(
             contents,
             target.path,
-            protocol=self.protocol,
+            settings=self._saves.settings(self.protocol),
             verify=self.verify,
             warn_of_main=warn_of_main,
             before_partial=record.set_path,
             further_manifest={**target.manifest, **self._saves.cost_of_save_before()},
             arena=None if self._background is None else self._arena,
-            log_cache=self._saves.log_cache,
         )
         protected = [
             each.loaded_from

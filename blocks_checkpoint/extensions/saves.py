@@ -21,6 +21,8 @@ from ..proving import Prover
 from ..retention.destination import Target
 from ..saving import PreparedSave
 from ..signals import seconds_since
+from ..unpicklable import Searches
+from ..zip_pickler import PicklerSettings
 from .record import SaveRecord
 
 __all__ = ["Save", "Saves", "log_failure"]
@@ -63,11 +65,6 @@ class Saves:
     prover : Prover or None
     record_cost : bool
         Write what each save took into the log.
-
-    Attributes
-    ----------
-    log_cache : LogCache
-        Of the log as it was saved last.
     """
 
     def __init__(
@@ -76,7 +73,9 @@ class Saves:
         self._background = background
         self._prover = prover
         self._record_cost = record_cost
-        self.log_cache = LogCache()
+        # Of the log as it was saved last.
+        self._log_cache = LogCache()
+        self._searches = Searches()
         # The thread that writes adds to these, and training takes from them: it
         # alone changes the log.
         self._failed: list[tuple[SaveRecord, Exception]] = []
@@ -84,6 +83,10 @@ class Saves:
         self._answered: list[tuple[SaveRecord, float]] = []
         self._cost_before: SaveCost | None = None
         self._cost_now: SaveCost | None = None
+
+    def settings(self, protocol: int) -> PicklerSettings:
+        """Return how to pickle the next save, with what is left of those before it."""
+        return PicklerSettings(protocol, log_cache=self._log_cache, searches=self._searches)
 
     def write(self, save: Save) -> None:
         """Write a save, or have it written.
