@@ -14,6 +14,11 @@ from .replay import _digest
 __all__ = ["Enough", "Recorder"]
 
 
+#: Between two batches, in this order. At all that come in a row the counts may
+#: be the same.
+_BETWEEN = ("after_batch", "after_epoch", "before_epoch", "before_batch")
+
+
 class Enough(BaseException):
     """Ends a run at once; no extension hears of it."""
 
@@ -27,6 +32,9 @@ class Recorder(SimpleExtension):
         End after so many.
     until : sequence of int, optional
         End when so many iterations and epochs are done.
+    event : str, optional
+        With ``until``: the event at which to end. A run that ended there is
+        made to end. By default the first.
 
     Attributes
     ----------
@@ -34,10 +42,13 @@ class Recorder(SimpleExtension):
         ``iteration``; digests by source in ``batch``, by name in ``variable``.
     """
 
-    def __init__(self, batches: int | None = None, until: Any = None) -> None:
-        super().__init__(after_batch=True, after_epoch=True)
+    def __init__(
+        self, batches: int | None = None, until: Any = None, event: str | None = None
+    ) -> None:
+        super().__init__(**dict.fromkeys((*_BETWEEN, "on_interrupt", "after_training"), True))
         self.batches = batches
         self.until = None if until is None else list(until)
+        self.event = event
         self.rows: list[dict[str, Any]] = []
         self._variables: dict[str, Any] = {}
 
@@ -56,8 +67,8 @@ class Recorder(SimpleExtension):
 
     def do(self, which_callback: Any, *args: Any) -> None:
         """Take down what there is; end the run if it is enough."""
-        status = self.main_loop.status
-        if str(which_callback) == "after_batch":
+        status, event = self.main_loop.status, str(which_callback)
+        if event == "after_batch":
             self.rows.append(
                 {
                     "iteration": status["iterations_done"],
@@ -65,12 +76,19 @@ class Recorder(SimpleExtension):
                     "variable": {name: _digest(value) for name, value in self.values().items()},
                 }
             )
-        if self.until is not None and self.until == [
-            status["iterations_done"],
-            status["epochs_done"],
-        ]:
-            raise Enough
+        if self.until == [status["iterations_done"], status["epochs_done"]]:
+            self._go_on_to_event(event)
         if self.batches is not None and len(self.rows) >= self.batches:
+            raise Enough
+
+    def _go_on_to_event(self, event: str) -> None:
+        """End the run at the event that is meant; the counts are right by now."""
+        is_after = event in _BETWEEN[:2]
+        if is_after and self.event == "on_interrupt":
+            self.main_loop.status["batch_interrupt_received"] = True
+        elif is_after and self.event == "after_training":
+            self.main_loop.log.current_row["training_finish_requested"] = True
+        elif self.event not in _BETWEEN or event not in _BETWEEN[: _BETWEEN.index(self.event)]:
             raise Enough
 
 

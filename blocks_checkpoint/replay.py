@@ -220,7 +220,8 @@ def _compare_with(path: str, other: str, folder: str, main: Any) -> Replay:
                 "earlier one first",
                 path=other,
             )
-        tape = _train(path, os.path.join(folder, "first"), main, until=until)
+        event = later.manifest.get("event")
+        tape = _train(path, os.path.join(folder, "first"), main, until=until, event=event)
         end = tape.start + len(tape.rows)
         if end != until[0]:
             raise LoadError(
@@ -284,7 +285,7 @@ def _run(order: Mapping[str, Any]) -> None:
     from .recorder import Enough, Recorder
 
     main_loop = load_to_continue(order["path"], main=order["main"])
-    recorder = Recorder(order.get("batches"), order.get("until"))
+    recorder = Recorder(order.get("batches"), order.get("until"), order.get("event"))
     recorder.join(main_loop)
     start = main_loop.status["iterations_done"]
     try:

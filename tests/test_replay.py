@@ -2,11 +2,14 @@
 
 import json
 import os
+import zipfile
 
 import pytest
 from click.testing import CliRunner
-from drifting import make_main_loop
+from drifting import interrupt, make_main_loop
 from erratic import AtBatch, Erratic, ErraticRecord, ErraticStream
+from event_counting import NoteEvents
+from interventions import Do
 
 from blocks_checkpoint import Checkpoint, LoadError, load_log
 from blocks_checkpoint.cli.inspecting import main
@@ -75,6 +78,46 @@ def test_run_is_replayed_up_to_the_file_of_its_end(tmp_path):
     assert load_log(tmp_path / "run-8.zip").current_row["training_finished"]
     result = replay(tmp_path / "run-6.zip", tmp_path / "run-8.zip")
     assert str(result) == "identical after 2 batches"
+
+
+@pytest.mark.parametrize(
+    ("event", "batches"),
+    [
+        pytest.param("after_batch", 4, id="after-a-batch"),
+        pytest.param("after_epoch", 6, id="after-an-epoch"),
+        pytest.param("before_epoch", 6, id="before-an-epoch"),
+        pytest.param("before_batch", 6, id="before-the-first-batch-of-an-epoch"),
+        pytest.param("on_interrupt", 3, id="on-an-interrupt"),
+        pytest.param("after_training", 10, id="after-training"),
+    ],
+)
+def test_run_is_replayed_up_to_the_very_event_at_which_the_other_file_was_saved(
+    tmp_path, event, batches
+):
+    """What extensions record, and change, at events before it is no difference."""
+    early, late = tmp_path / "early.zip", tmp_path / "late.zip"
+    saving = Checkpoint(None)
+    saving.add_condition(["after_batch"], AtBatch(2), (str(early),))
+    saving.add_condition([event], AtBatch(2 + batches), (str(late),))
+    events = ("after_batch", "after_epoch", "before_epoch", "before_batch", "on_interrupt")
+    noting = NoteEvents(**dict.fromkeys((*events, "after_training"), True))
+    interrupting = [Do(interrupt, after_n_batches=5)] if event == "on_interrupt" else []
+    make_main_loop(noting, saving, *interrupting).run()
+    assert load_log(late).current_row["events"][-1] == event
+    assert str(replay(early, late)) == f"identical after {batches} batches"
+
+
+def test_file_that_does_not_say_at_which_event_it_was_saved_is_reached_by_its_counts(files):
+    saved, without = files["exact", 8], files["exact", 8].replace("exact", "without")
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(without, "w") as new:
+        for info in old.infolist():
+            content = old.read(info)
+            if info.filename == "checkpoint.json":
+                manifest = json.loads(content)
+                assert manifest.pop("event") == "after_batch"
+                content = json.dumps(manifest)
+            new.writestr(info.filename, content)
+    assert str(replay(files["exact", 6], without)) == "identical after 2 batches"
 
 
 def test_checkpoints_in_the_wrong_order_are_told_apart_before_anything_is_trained(files):

@@ -361,7 +361,7 @@ class Checkpoint(Deferring):
                 if contents.main is not None:
                     warn_of_weight(self.main_loop, contents.parameters, stacklevel=1)
                 warn_of_reading_ahead(contents.reads_ahead, f"saving {path}", stacklevel=1)
-            self._write(contents, target, record, signalled, warn_of_main=is_first)
+            self._write(event, contents, target, record, signalled, warn_of_main=is_first)
             self._warned.add(path)
         except BaseException as error:
             record.fail(error)
@@ -376,6 +376,7 @@ class Checkpoint(Deferring):
 
     def _write(
         self,
+        event: str,
         contents: Contents,
         target: Target,
         record: SaveRecord,
@@ -390,7 +391,11 @@ class Checkpoint(Deferring):
             verify=self.verify,
             warn_of_main=warn_of_main,
             before_partial=record.set_path,
-            further_manifest={**target.manifest, **self._saves.cost_of_save_before()},
+            further_manifest={
+                "event": event,
+                **target.manifest,
+                **self._saves.cost_of_save_before(),
+            },
             arena=None if self._background is None else self._arena,
         )
         protected = [

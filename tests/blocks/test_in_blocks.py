@@ -24,6 +24,8 @@ with warnings.catch_warnings():
         from blocks.extensions import FinishAfter, SimpleExtension
         from blocks.log.sqlite import SQLiteLog
         from blocks_loop import At, assert_same_run, fail, interrupt, make_main_loop, rows_of
+        from event_counting import NoteEvents
+        from interventions import Do
     except Exception as error:
         pytest.skip(f"Blocks does not work here: {error!r}", allow_module_level=True)
     from blocks_checkpoint import (
@@ -39,6 +41,7 @@ with warnings.catch_warnings():
         load_parameters,
         open_checkpoint,
     )
+    from blocks_checkpoint.replay import replay
 
 pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
 
@@ -325,6 +328,18 @@ def test_parameters_of_another_model_are_refused_in_one_error(path):
 
 
 # Real processes
+
+@pytest.mark.parametrize("ending", ["interrupt", "end"])
+def test_run_is_replayed_up_to_the_file_of_its_end(tmp_path, ending):
+    early, late = str(tmp_path / "early.zip"), str(tmp_path / "late.zip")
+    noting = NoteEvents(after_batch=True, after_training=True)
+    ends = [Do(interrupt, after_n_batches=6)] if ending == "interrupt" else []
+    first = Checkpoint(early, after_n_batches=4, after_training=False, on_interrupt=False)
+    make_main_loop(*ends, noting, first, Checkpoint(late)).run()
+    assert load_log(late).current_row["events"][-1] == "after_training"
+    batches = 2 if ending == "interrupt" else 8
+    assert str(replay(early, late)) == f"identical after {batches} batches"
+
 
 TRAIN = """
     import os, sys, warnings

@@ -4,6 +4,8 @@ In the main loop of miniblocks and in that of Blocks: ``Counter`` is made of
 ``CountsEvents`` and the training extension of either.
 """
 
+from blocks_checkpoint.extensions.base import SimpleExtension
+
 EVENTS = ("before_training", "before_epoch", "before_batch", "after_batch", "after_epoch")
 ORDERS = ("last", "first", "between", "in-a-composite")
 
@@ -18,6 +20,16 @@ class CountsEvents:
     def dispatch(self, callback_name, *args):
         self.seen += 1
         self.main_loop.log.current_row["seen_events"] = self.seen
+
+
+class NoteEvents(SimpleExtension):
+    """Writes into the log which events a row has seen, and moves a parameter at each."""
+
+    def do(self, which_callback, *args):
+        row = self.main_loop.log.current_row
+        row["events"] = [*row.get("events", ()), str(which_callback)]
+        parameter = self.main_loop.model.parameters[0]
+        parameter.set_value(parameter.get_value() + 1)
 
 
 def around(saving, order, counter_class, composite_class):
