@@ -1,6 +1,7 @@
 """The page on the rooms of the package, compared with the package."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def imported_parts(path):
 
 def test_page_lists_every_module_and_room_and_no_other():
     assert storeys().keys() == parts()
+
+
+def test_room_of_pickling_lists_its_modules_and_no_other():
+    room = PACKAGE / "pickling"
+    listed = re.findall(r"^`(\w+)`", (room / "__init__.py").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in room.glob("[!_]*.py"))
 
 
 @pytest.mark.parametrize("part", sorted(parts()))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from blocks_checkpoint.engines import current
-from blocks_checkpoint.pickling.array_table import LARGE_BYTES, ArrayTable, fits_npy
+from blocks_checkpoint.pickling.array_plan import LARGE_BYTES, fits_npy
+from blocks_checkpoint.pickling.array_table import ArrayTable
 
 SMALL, LARGE = 3, LARGE_BYTES // 8
 

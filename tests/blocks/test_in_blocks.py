@@ -329,6 +329,7 @@ def test_parameters_of_another_model_are_refused_in_one_error(path):
 
 # Real processes
 
+
 @pytest.mark.parametrize("ending", ["interrupt", "end"])
 def test_run_is_replayed_up_to_the_file_of_its_end(tmp_path, ending):
     early, late = str(tmp_path / "early.zip"), str(tmp_path / "late.zip")
