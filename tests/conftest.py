@@ -25,6 +25,12 @@ def engine_name():
     return current().name
 
 
+@pytest.fixture
+def path(tmp_path):
+    """Where a run is to be saved."""
+    return str(tmp_path / "run.zip")
+
+
 @pytest.fixture(scope="session")
 def run_program():
     """Return a function that runs a script in a fresh process.
@@ -43,6 +49,16 @@ def run_program():
         return done
 
     return run
+
+
+@pytest.fixture(scope="module")
+def server(request, tmp_path_factory):
+    """A server of runs on the streams of a module of ``support``, the test module's STREAMS."""
+    from stream_runs import StreamServer
+
+    made = StreamServer(request.module.STREAMS, tmp_path_factory.mktemp("runs"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,6 @@ from blocks_checkpoint import (
 from blocks_checkpoint.miniblocks.extensions import CompositeExtension, FinishAfter
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 @pytest.fixture(scope="module")
 def straight():
     """The run that is never interrupted."""

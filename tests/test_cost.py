@@ -15,11 +15,6 @@ STEPS = ["pickle", "copy", "checksum", "write", "sync", "stall"]
 RECORDS = [f"save_{step}_seconds" for step in STEPS]
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 def costs_in(log):
     return {
         time: {name: value for name, value in row.items() if name in RECORDS}

@@ -48,11 +48,6 @@ def assert_same_run(one, other):
         assert one.status[key] == other.status[key], key
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 @pytest.fixture(scope="module")
 def straight():
     main_loop = make_main_loop()

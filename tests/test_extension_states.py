@@ -56,11 +56,6 @@ def counting(main_loop):
     return [each for each in main_loop.extensions if isinstance(each, Counting)]
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 def whole(path):
     return Resume(path, load_log=True, load_iteration_state=True)
 

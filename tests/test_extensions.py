@@ -40,11 +40,6 @@ from blocks_checkpoint.miniblocks.extensions.training import TrackTheBest
 from blocks_checkpoint.miniblocks.main_loop import MainLoop
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 def saves_of(log):
     """Return the iterations at which something was saved, with the paths."""
     return {time: log[time]["saved_to"] for time in sorted(log) if "saved_to" in log[time]}

@@ -1,28 +1,19 @@
 """Runs on data sets and loaders of Grain, killed and continued in other processes, are exact."""
 
-import importlib.util
-import os
-
 import pytest
 from drifting import make_main_loop
-from stream_runs import KILLED, StreamServer, check_killed_again_and_again
+from stream_runs import (
+    check_going_on_in_a_fresh_interpreter,
+    check_killed_again_and_again,
+    needs,
+)
 
 from blocks_checkpoint import Checkpoint, UnpicklableError
 
-HAS_GRAIN = importlib.util.find_spec("grain") is not None
-pytestmark = [
-    pytest.mark.skipif(not HAS_GRAIN, reason="needs grain"),
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork"),
-]
+pytestmark = needs("grain")
 
+STREAMS = "grain_streams"
 KINDS = ["own-class", "own-state", "stream", "stream-data-loader"]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = StreamServer("grain_streams", tmp_path_factory.mktemp("runs"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("how", ["continue", "resume"])
@@ -50,18 +41,16 @@ def test_loader_that_cannot_be_pickled_is_resumed_in_a_new_main_loop(server, tmp
 
 @pytest.mark.parametrize("how", ["continue", "resume"])
 def test_run_goes_on_in_a_fresh_interpreter(server, tmp_path, how):
-    """Of another hash seed; nothing is left of the first but the file."""
-    path, kind = tmp_path / "run.zip", "stream-many"
-    assert server.run("start", kind, path, ["before_batch", 5]) == (KILLED, None)
-    fresh = StreamServer("grain_streams", tmp_path, PYTHONHASHSEED="12345")
-    try:
-        assert fresh.run(how, kind, path) == (0, server.straight(kind))
-    finally:
-        fresh.close()
+    check_going_on_in_a_fresh_interpreter(
+        server, "stream-many", how, tmp_path / "run.zip", ["before_batch", 5]
+    )
 
 
 def test_saving_changes_nothing(server, tmp_path):
-    assert server.run("start", "stream", tmp_path / "run.zip") == (0, server.straight("stream"))
+    assert server.run("start", "stream", tmp_path / "run.zip") == (
+        0,
+        server.straight("stream"),
+    )
 
 
 def test_loader_of_which_grain_itself_makes_lambdas_is_named_with_the_cure(tmp_path):

@@ -144,11 +144,6 @@ def records(main_loop):
     }
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 @pytest.mark.parametrize("quantity_class", [Total, Own])
 @pytest.mark.parametrize("is_behind", [False, True], ids=["resume-last", "resume-first"])
 @pytest.mark.parametrize("batches", [1, 3, 4, 6])

@@ -49,11 +49,6 @@ def handlers():
 
 
 @pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
-@pytest.fixture
 def at_step():
     """Return a function that has another one called at a step of each save."""
     # Whoever imported the function to be called has this default.

@@ -100,11 +100,6 @@ MAKERS = {
 each_stream = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 def begun(stream):
     """Return a main loop with that stream, in its first epoch."""
     main_loop = make_main_loop(epochs=1, stream=stream)

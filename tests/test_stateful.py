@@ -49,11 +49,6 @@ def unpicklable():
     return Reading(Unpicklable())
 
 
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
-
-
 @pytest.mark.parametrize("how", ["continue", "resume"])
 @pytest.mark.parametrize(("iteration", "at"), BREAKS)
 @pytest.mark.parametrize("kind", KINDS)

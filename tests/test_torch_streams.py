@@ -1,14 +1,16 @@
 """Runs on torchdata's StatefulDataLoader, killed and continued in other processes, are exact."""
 
-import importlib.util
 import json
-import os
 import warnings
 from functools import partial
 
 import pytest
 from drifting import At, make_main_loop, make_stream
-from stream_runs import KILLED, StreamServer, check_killed_again_and_again
+from stream_runs import (
+    check_going_on_in_a_fresh_interpreter,
+    check_killed_again_and_again,
+    needs,
+)
 
 from blocks_checkpoint import (
     Checkpoint,
@@ -23,12 +25,9 @@ from blocks_checkpoint.pickling.generator_places import describe_generators, put
 from blocks_checkpoint.pickling.stateful import find_stateful, methods_of
 from blocks_checkpoint.read_ahead import streams_that_read_ahead
 
-HAS_TORCHDATA = importlib.util.find_spec("torchdata") is not None
-pytestmark = [
-    pytest.mark.skipif(not HAS_TORCHDATA, reason="needs torchdata"),
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork"),
-]
+pytestmark = needs("torchdata")
 
+STREAMS = "torch_streams"
 KINDS = [
     "own-class",
     "own-class-seeded",
@@ -44,13 +43,6 @@ KINDS = [
     "stream-endless",
     "stream-iterable",
 ]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = StreamServer("torch_streams", tmp_path_factory.mktemp("runs"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("how", ["continue", "resume"])
@@ -73,19 +65,17 @@ def test_loader_that_cannot_be_pickled_is_resumed_in_a_new_main_loop(server, tmp
 
 @pytest.mark.parametrize("how", ["continue", "resume"])
 def test_run_goes_on_in_a_fresh_interpreter(server, tmp_path, how):
-    """Of another hash seed; nothing is left of the first but the file."""
-    path, kind = tmp_path / "run.zip", "own-class-seeded"
-    assert server.run("start", kind, path, ["before_batch", 6]) == (KILLED, None)
-    fresh = StreamServer("torch_streams", tmp_path, PYTHONHASHSEED="12345")
-    try:
-        assert fresh.run(how, kind, path) == (0, server.straight(kind))
-    finally:
-        fresh.close()
+    check_going_on_in_a_fresh_interpreter(
+        server, "own-class-seeded", how, tmp_path / "run.zip", ["before_batch", 6]
+    )
 
 
 @pytest.mark.parametrize("kind", ["own-class-noisy", "stream-workers"])
 def test_saving_changes_nothing(server, tmp_path, kind):
-    assert server.run("start", kind, tmp_path / "run.zip") == (0, server.straight(kind))
+    assert server.run("start", kind, tmp_path / "run.zip") == (
+        0,
+        server.straight(kind),
+    )
 
 
 @pytest.fixture

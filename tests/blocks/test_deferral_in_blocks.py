@@ -1,21 +1,16 @@
 """In the main loop of Blocks, too, a save waits until the last extension has seen the event."""
 
-import warnings
-
+import needs_blocks
 import pytest
+from blocks.extensions import CompositeExtension, TrainingExtension
+from blocks_loop import make_main_loop
+from drifting import At, interrupt
 from event_counting import EVENTS, ORDERS, CountsEvents, around, has_notice, notice_second_epoch
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    try:
-        from blocks.extensions import CompositeExtension, TrainingExtension
-        from blocks_loop import At, interrupt, make_main_loop
-    except Exception as error:
-        pytest.skip(f"Blocks does not work here: {error!r}", allow_module_level=True)
-    from blocks_checkpoint import Checkpoint, load_log, load_main_loop
-    from blocks_checkpoint.resumption import all_extensions
+from blocks_checkpoint import Checkpoint, load_log, load_main_loop
+from blocks_checkpoint.resumption import all_extensions
 
-pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
+pytestmark = needs_blocks.MARKS
 
 NOTES = []
 

@@ -1,9 +1,4 @@
-"""The extensions in Blocks' own main loop, with its bricks, algorithms, monitoring and logs.
-
-Blocks is not on the package index. With its sources and Fuel's on ``PYTHONPATH``::
-
-    PYTHONPATH=blocks:fuel-0.2.0 python3.9 -m pytest tests/blocks
-"""
+"""The extensions in Blocks' own main loop, with its bricks, algorithms, monitoring and logs."""
 
 import os
 import signal
@@ -11,44 +6,35 @@ import subprocess
 import sys
 import textwrap
 import time
-import warnings
 from pathlib import Path
 
+import needs_blocks
 import numpy
 import pytest
+from blocks import config
+from blocks.extensions import FinishAfter, SimpleExtension
+from blocks.log.sqlite import SQLiteLog
+from blocks_loop import assert_same_run, fail, make_main_loop, rows_of
+from drifting import At, interrupt
+from event_counting import NoteEvents
+from interventions import Do
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    try:
-        from blocks import config
-        from blocks.extensions import FinishAfter, SimpleExtension
-        from blocks.log.sqlite import SQLiteLog
-        from blocks_loop import At, assert_same_run, fail, interrupt, make_main_loop, rows_of
-        from event_counting import NoteEvents
-        from interventions import Do
-    except Exception as error:
-        pytest.skip(f"Blocks does not work here: {error!r}", allow_module_level=True)
-    from blocks_checkpoint import (
-        Checkpoint,
-        LoadError,
-        LoadParameters,
-        ParameterMismatch,
-        Resume,
-        SaveError,
-        UnpicklableError,
-        continue_training,
-        load_log,
-        load_parameters,
-        open_checkpoint,
-    )
-    from blocks_checkpoint.replay import replay
+from blocks_checkpoint import (
+    Checkpoint,
+    LoadError,
+    LoadParameters,
+    ParameterMismatch,
+    Resume,
+    SaveError,
+    UnpicklableError,
+    continue_training,
+    load_log,
+    load_parameters,
+    open_checkpoint,
+)
+from blocks_checkpoint.replay import replay
 
-pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "run.zip")
+pytestmark = needs_blocks.MARKS
 
 
 @pytest.fixture(scope="module")
@@ -345,7 +331,8 @@ def test_run_is_replayed_up_to_the_file_of_its_end(tmp_path, ending):
 TRAIN = """
     import os, sys, warnings
     warnings.simplefilter("ignore")
-    from blocks_loop import At, make_main_loop, tell
+    from blocks_loop import make_main_loop, tell
+    from drifting import At
     from blocks_checkpoint import Checkpoint, continue_training
 
     if __name__ == "__main__":

@@ -1,21 +1,16 @@
 """A batch that Blocks has taken, and not trained on, is the next one of whoever goes on."""
 
 import itertools
-import warnings
 
+import needs_blocks
 import pytest
+from blocks.extensions import SimpleExtension, TrainingExtension
+from blocks_loop import assert_same_run, make_main_loop
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    try:
-        from blocks.extensions import SimpleExtension, TrainingExtension
-        from blocks_loop import assert_same_run, make_main_loop
-    except Exception as error:
-        pytest.skip(f"Blocks does not work here: {error!r}", allow_module_level=True)
-    from blocks_checkpoint import Checkpoint, Resume, continue_training, load_main_loop
-    from blocks_checkpoint.mid_batch import Announced
+from blocks_checkpoint import Checkpoint, Resume, continue_training, load_main_loop
+from blocks_checkpoint.mid_batch import Announced
 
-pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
+pytestmark = needs_blocks.MARKS
 
 
 class Witness(TrainingExtension):

@@ -1,22 +1,16 @@
 """Streams that say what their state is, in Blocks' own main loop."""
 
-import warnings
-
+import needs_blocks
 import numpy
 import pytest
+from blocks_loop import assert_same_run, make_main_loop
+from drifting import At, interrupt
 from stateful_streams import Loader, StatefulEpoch
 
 from blocks_checkpoint import Checkpoint, Resume, continue_training
 from blocks_checkpoint.miniblocks.loaders import LoaderStream
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    try:
-        from blocks_loop import At, assert_same_run, interrupt, make_main_loop
-    except Exception as error:
-        pytest.skip(f"Blocks does not work here: {error!r}", allow_module_level=True)
-
-pytestmark = [pytest.mark.blocks, pytest.mark.filterwarnings("ignore")]
+pytestmark = needs_blocks.MARKS
 
 
 class Epoch(StatefulEpoch):

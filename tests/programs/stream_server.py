@@ -27,6 +27,8 @@ from blocks_checkpoint.engines import current  # noqa: E402
 
 def end_workers():
     """Kill those who would outlive this process, and with them the memory that they share."""
+    # PyTorch raises an error as soon as it hears of the end of a worker.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for worker in multiprocessing.active_children():
         worker.kill()
 

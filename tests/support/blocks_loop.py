@@ -31,21 +31,6 @@ class Note(SimpleExtension):
         self.main_loop.log.current_row["seen"] = float(args[0]["features"].sum())
 
 
-class At(SimpleExtension):
-    """Calls a function with the main loop, at the times that its triggers say."""
-
-    def __init__(self, function, **triggers):
-        super().__init__(**triggers)
-        self.function = function
-
-    def do(self, which_callback, *args):
-        self.function(self.main_loop)
-
-
-def interrupt(main_loop):
-    main_loop.status["batch_interrupt_received"] = True
-
-
 def tell(main_loop):
     print("batch", main_loop.status["iterations_done"], flush=True)
     time.sleep(0.2)

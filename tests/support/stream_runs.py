@@ -1,15 +1,27 @@
 """Runs in processes of their own, on the streams of a module; for tests of real libraries."""
 
+import importlib.util
 import json
 import os
 import pickle
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = os.path.join(os.path.dirname(__file__), os.pardir, "programs", "stream_server.py")
 KILLED = -9
 #: Compiling is not what is tested here.
 FLAGS = {"PYTENSOR_FLAGS": "mode=Mode,linker=py,optimizer=None"}
+
+
+def needs(library):
+    """Return the marks of a test module whose streams are of that library."""
+    has_library = importlib.util.find_spec(library) is not None
+    return [
+        pytest.mark.skipif(not has_library, reason=f"needs {library}"),
+        pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork"),
+    ]
 
 
 class StreamServer:
@@ -25,7 +37,7 @@ class StreamServer:
     """
 
     def __init__(self, module, folder, **environment):
-        self.folder = folder
+        self.module, self.folder = module, folder
         self._straight = {}
         self._process = subprocess.Popen(
             [sys.executable, PROGRAM, module],
@@ -73,3 +85,13 @@ def check_killed_again_and_again(server, kind, how, path, kills=KILLS):
         assert server.run(begin, kind, path, kill) == (KILLED, None)
         begin = how
     assert server.run(begin, kind, path) == (0, server.straight(kind))
+
+
+def check_going_on_in_a_fresh_interpreter(server, kind, how, path, kill):
+    """Kill a run, and go on in a process of another hash seed; nothing is left but the file."""
+    assert server.run("start", kind, path, kill) == (KILLED, None)
+    fresh = StreamServer(server.module, path.parent, PYTHONHASHSEED="12345")
+    try:
+        assert fresh.run(how, kind, path) == (0, server.straight(kind))
+    finally:
+        fresh.close()
