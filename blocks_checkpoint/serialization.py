@@ -91,6 +91,11 @@ def dump(
         Something cannot be pickled; the message lists all that cannot.
     SaveError
         The file cannot be written.
+
+    Notes
+    -----
+    Each call pickles the whole log of a main loop. ``Checkpoint`` pickles what is
+    new in it since the save before.
     """
     del use_cpickle
     contents = contents_of(object_, parameters)
