@@ -125,8 +125,11 @@ class NoGoodCheckpoint(LoadError):
         self.rejected = list(rejected)
 
 
-class DataNotFound(LoadError, FileNotFoundError):
+class DataNotFound(LoadError):
     """A run that goes on asks for data, and the file with them is not there.
+
+    It is no ``FileNotFoundError``: whoever starts afresh where there is no
+    checkpoint is not to do so where there is one.
 
     Attributes
     ----------

@@ -133,6 +133,8 @@ def test_missing_data_file_is_an_error_when_data_is_asked_for(tmp_path, library,
     assert load_main_loop(path).status["iterations_done"] == batches
     with pytest.raises(DataNotFound, match="Put it back; or, if it has moved, .*Resume") as caught:
         continue_training(path)
+    # A script may start afresh at such an error.
+    assert not isinstance(caught.value, FileNotFoundError)
     assert caught.value.path == str(path)
     assert caught.value.file == str(old)
     assert caught.value.place == "main_loop.data_stream.dataset.path"
