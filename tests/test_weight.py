@@ -53,8 +53,11 @@ def test_data_that_is_not_saved_does_not_count():
     assert all("lazy" not in each.path for each in heavy_arrays(main_loop))
 
 
-def test_checkpoint_tells_its_user_once(tmp_path):
-    main_loop = make_main_loop(Checkpoint(tmp_path / "run.zip"), epochs=2)
+@pytest.mark.parametrize("spoil", [None, lambda: None], ids=["saved", "failing"])
+def test_checkpoint_tells_its_user_once(tmp_path, spoil):
+    saving = Checkpoint(tmp_path / "run.zip", on_failure="warn")
+    main_loop = make_main_loop(saving, epochs=2)
+    main_loop.thing = spoil
     main_loop.data_stream.dataset.images = numpy.zeros(LIGHT_BYTES, dtype="u1")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -219,7 +219,7 @@ class Checkpoint(Deferring):
         """Set up what this process has told its user, and is no state of the training."""
         self._warned: set[str] = set()
         self._saved_on_interrupt: dict[str, int] = {}
-        self._saved_at: tuple[str, int] | None = None
+        self._has_saved = False
         self._saves = Saves(self._background, self._prover, self.record_cost)
         self.continued_from: str | None = None
 
@@ -227,7 +227,7 @@ class Checkpoint(Deferring):
         transient = (
             "_warned",
             "_saved_on_interrupt",
-            "_saved_at",
+            "_has_saved",
             "_saves",
             "continued_from",
         )
@@ -283,13 +283,10 @@ class Checkpoint(Deferring):
                 self._prover.end()
 
     def _save_as_asked(self, callback_name: Any, args: tuple[Any, ...]) -> None:
-        self._saved_at = None
+        self._has_saved = False
         super().dispatch(callback_name, *args)
-        if str(callback_name) == "after_batch" and not self._has_saved() and self._is_due():
+        if str(callback_name) == "after_batch" and not self._has_saved and self._is_due():
             self.do(callback_name, *args)
-
-    def _has_saved(self) -> bool:
-        return self._saved_at is not None
 
     def _is_due(self) -> bool:
         by_clock = self._schedule is not None and self._schedule.is_due(time.monotonic())
@@ -361,8 +358,9 @@ class Checkpoint(Deferring):
                 if contents.main is not None:
                     warn_of_weight(self.main_loop, contents.parameters, stacklevel=1)
                 warn_of_reading_ahead(contents.reads_ahead, f"saving {path}", stacklevel=1)
-            self._write(event, contents, target, record, signalled, warn_of_main=is_first)
+            # Whether it succeeds or not: a run that trains on hears of it once.
             self._warned.add(path)
+            self._write(event, contents, target, record, signalled, warn_of_main=is_first)
         except BaseException as error:
             record.fail(error)
             is_mistake = contents is None
@@ -370,7 +368,7 @@ class Checkpoint(Deferring):
                 raise
             log_failure(error, record.path)
         else:
-            self._saved_at = (event, log.status["iterations_done"])
+            self._has_saved = True
             if event == "on_interrupt" and path is not None:
                 self._saved_on_interrupt[path] = log.status["iterations_done"]
 
