@@ -13,7 +13,8 @@ from .contents import Contents
 from .file_names import anonymous_member_names, member_names
 from .format import CHAIN, RESERVED
 from .naming import VariableNames, name_variables, numbered, true_name
-from .pickling.array_table import ArrayTable, Plan, StoredArray
+from .pickling.array_plan import Plan, StoredArray
+from .pickling.array_table import ArrayTable
 
 __all__ = ["Beside", "name_arrays", "name_values"]
 

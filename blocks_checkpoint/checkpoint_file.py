@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Union
 import numpy as np
 
 from .archive import ArchiveReader, Damage
+from .array_mapping import ArrayMapping, as_described
 from .errors import CheckpointError, DamagedCheckpoint, HostileCheckpoint, LoadError, NotACheckpoint
 from .format import CHAIN, EXTENSION_STATES, ITERATION_STATE, LOG, MAIN, MANIFEST, RANDOM_STATE
 from .garbage import no_garbage_collection
@@ -27,7 +28,7 @@ from .main_module import module_of
 from .manifest import max_manifest_bytes, parse_manifest
 from .pickling import random_state
 
-__all__ = ["ArrayMapping", "CheckpointFile", "open_checkpoint"]
+__all__ = ["CheckpointFile", "open_checkpoint"]
 
 PathOrFile = Union[str, "os.PathLike[str]", BinaryIO]
 Main = Union[str, "os.PathLike[str]", ModuleType, None]
@@ -77,40 +78,6 @@ def open_checkpoint(source: PathOrFile, *, mmap: bool = False) -> Any:
         return old
 
 
-class ArrayMapping(Mapping[str, "np.ndarray[Any, Any]"]):
-    """Arrays by name, each read when it is asked for.
-
-    A name is the true one, ``mlp/linear_0/W``; the one that the model uses,
-    ``/mlp/linear_0.W``, is understood as well.
-    """
-
-    def __init__(self, checkpoint: CheckpointFile, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._checkpoint = checkpoint
-        self._rows = {row["name"]: row for row in rows}
-
-    @cached_property
-    def _by_parameter_name(self) -> dict[str, Mapping[str, Any]]:
-        return {row["parameter_name"]: row for row in self._rows.values()}
-
-    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
-        row = self._rows.get(name) or self._by_parameter_name.get(name)
-        if row is None:
-            raise KeyError(name)
-        return self._checkpoint.read_row(row)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._rows or name in self._by_parameter_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} arrays: {', '.join(self._rows)}>"
-
-
 class CheckpointFile:
     """A checkpoint, open for reading; made by :func:`open_checkpoint`.
 
@@ -145,12 +112,13 @@ class CheckpointFile:
     @cached_property
     def arrays(self) -> ArrayMapping:
         """Every array, the parameters among them."""
-        return ArrayMapping(self, self.manifest["arrays"])
+        return ArrayMapping(self.read_row, self.manifest["arrays"])
 
     @cached_property
     def parameters(self) -> ArrayMapping:
         """The model's parameters."""
-        return ArrayMapping(self, (r for r in self.manifest["arrays"] if r["kind"] == "parameter"))
+        rows = (row for row in self.manifest["arrays"] if row["kind"] == "parameter")
+        return ArrayMapping(self.read_row, rows)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -357,6 +325,14 @@ class CheckpointFile:
                 "script, and add Resume(path, load_log=True) to its extensions",
                 path=self.path,
             )
+        if member == ITERATION_STATE and self.manifest.get("main_loop_error"):
+            raise LoadError(
+                "the iteration state is not in this checkpoint. Resume(path, load_log=True) loads "
+                "the rest, and the epoch begins anew. Why it is missing was noted on saving: "
+                f"{self.manifest['main_loop_error']}",
+                path=self.path,
+                member=ITERATION_STATE,
+            )
         have = ", ".join(self.manifest["pickles"]) or "none"
         raise LoadError(f"there is no pickle {member!r} in it (it has: {have})", path=self.path)
 
@@ -367,34 +343,3 @@ def _listed(names: Iterable[str]) -> str:
     if not first:
         return "nothing"
     return f"{', '.join(first[:3])}{', ...' if len(first) > 3 else ''}"
-
-
-def as_described(
-    array: np.ndarray[Any, Any], row: Mapping[str, Any], path: str | None
-) -> np.ndarray[Any, Any]:
-    """Check an array against its row, and give it a dtype that NPY cannot name."""
-    if [*array.shape] != row["shape"]:
-        raise LoadError(
-            f"the manifest says the shape is {row['shape']}, the member has {list(array.shape)}",
-            path=path,
-            member=row["member"],
-        )
-    if array.dtype.kind == "V" and array.dtype.names is None and row["dtype"].isidentifier():
-        try:
-            import ml_dtypes
-        except ImportError:
-            return array
-        # The name may be any that a stranger liked to write there.
-        kind = getattr(ml_dtypes, row["dtype"], None)
-        if not isinstance(kind, type) or not issubclass(kind, np.generic):
-            return array
-        dtype = np.dtype(kind)
-        if dtype.itemsize != array.dtype.itemsize:
-            raise LoadError(
-                f"the manifest says the dtype is {dtype}, and the member has items of "
-                f"{array.dtype.itemsize} bytes",
-                path=path,
-                member=row["member"],
-            )
-        return array.view(dtype)
-    return array

@@ -27,7 +27,6 @@ __all__ = [
     "put_log",
     "put_random_state",
     "replace_limits",
-    "require_iteration_state",
 ]
 
 #: The status remembers that a signal came. It concerns the run it came in.
@@ -104,24 +103,6 @@ def log_classes_of(main_loop: Any) -> list[type]:
     if module is None or type(main_loop.log) is not module.SQLiteLog:
         return []
     return [module.SQLiteLog, module.SQLiteStatus]
-
-
-def require_iteration_state(checkpoint: Any) -> None:
-    """Refuse a checkpoint whose iteration state could not be saved.
-
-    Raises
-    ------
-    LoadError
-        It repeats why, as the file tells.
-    """
-    why = checkpoint.manifest.get("main_loop_error")
-    if why and ITERATION_STATE not in checkpoint.manifest["pickles"]:
-        raise LoadError(
-            "the iteration state is not in this checkpoint. Resume(path, load_log=True) loads the "
-            f"rest, and the epoch begins anew. Why it is missing was noted on saving: {why}",
-            path=checkpoint.path,
-            member=ITERATION_STATE,
-        )
 
 
 def check_stream(main_loop: Any, state: Any, path: str | None) -> None:

@@ -33,7 +33,6 @@ from .errors import NameConflict
 from .file_names import member_names
 from .format import MAIN, RESERVED
 from .read_ahead import warn_of_reading_ahead
-from .resumption import require_iteration_state
 from .snapshot import Snapshot, take_snapshot
 from .writing import warn_of_main_module, write_snapshot
 from .zip_pickler import PicklerSettings, main_loop_types
@@ -332,7 +331,6 @@ def load_log(file_: PathOrFile, *, allow: Iterable[Any] = ()) -> Any:
 def load_iteration_state(file_: PathOrFile, *, main: Main = None) -> Any:
     """Load the pair of data stream and epoch iterator. Only for files you trust."""
     with open_checkpoint(file_) as checkpoint:
-        require_iteration_state(checkpoint)
         return checkpoint.iteration_state(main=main)
 
 

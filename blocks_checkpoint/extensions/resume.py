@@ -30,7 +30,6 @@ from ..resumption import (
     put_iteration_state,
     put_log,
     put_random_state,
-    require_iteration_state,
 )
 from ..tiers import descend
 from .base import SimpleExtension
@@ -178,7 +177,6 @@ class Resume(Deferring):
 
     def _read_iteration_state(self, checkpoint: Any, state: _State) -> None:
         main_loop = self.main_loop
-        require_iteration_state(checkpoint)
         # A data stream that was saved by its state alone is this main loop's.
         present = PresentParts(main_loop)
         try:

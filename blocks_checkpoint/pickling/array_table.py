@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..engines import creation_number, identity
-from .array_plan import Array, Entry, Plan, StoredArray, make_plan
+from .array_plan import Array, Entry, Plan, make_plan
 
-__all__ = ["ArrayTable", "Plan", "StoredArray"]
+__all__ = ["ArrayTable"]
 
 
 class ArrayTable:
