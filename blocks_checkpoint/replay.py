@@ -27,6 +27,7 @@ from .checkpoint_file import open_checkpoint
 from .cost import SaveCost
 from .errors import CheckpointError, LoadError
 from .resumption import ENDINGS
+from .schedule import Overhead
 
 __all__ = ["Difference", "Replay", "replay"]
 
@@ -37,7 +38,7 @@ RECORDS_APART = frozenset(
         "loaded_from",
         "save_error",
         "signal_to_saved_seconds",
-        "save_schedule",
+        *Overhead(0.1).as_records(),
         *ENDINGS,
         *SaveCost().as_records(),
     ]

@@ -173,12 +173,16 @@ class Overhead(_Schedule):
             self.credit_seconds = min(max(self.credit_seconds, -max(self._stalls)), most)
         return stall
 
-    def as_record(self) -> dict[str, float]:
-        """Return what the next decision will rest on, for a log."""
+    def as_records(self) -> dict[str, float]:
+        """Return what the next decision will rest on, as records of a log.
+
+        Numbers, each by itself: a row with a dictionary in it would be pickled
+        anew at each save.
+        """
         return {
-            "expected_stall_seconds": self.expected_stall_seconds,
-            "credit_seconds": self.credit_seconds,
-            "interval_seconds": self.interval_seconds,
+            "save_expected_stall_seconds": self.expected_stall_seconds,
+            "save_credit_seconds": self.credit_seconds,
+            "save_interval_seconds": self.interval_seconds,
         }
 
 

@@ -152,7 +152,7 @@ def test_interval_says_when_the_next_is_due(at_least_every):
     due = now + 4 + schedule.interval_seconds
     assert not schedule.is_due(due - 0.01)
     assert schedule.is_due(due + 1e-6)
-    assert schedule.as_record()["expected_stall_seconds"] == 1
+    assert schedule.as_records()["save_expected_stall_seconds"] == 1
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,26 @@ def test_share_of_time_decides_and_the_decision_is_in_the_log(tmp_path):
     main_loop = run(Checkpoint(tmp_path / "run.zip", max_overhead=0.5))
     first = main_loop.log[1]
     assert first["saved_to"] == (str(tmp_path / "run.zip"),)
-    assert set(first["save_schedule"]) >= {"expected_stall_seconds", "interval_seconds"}
+    assert first["save_expected_stall_seconds"] == 0
+    assert main_loop.log.current_row["save_expected_stall_seconds"] > 0
+    assert {"save_credit_seconds", "save_interval_seconds"} <= first.keys()
+
+
+def test_what_saves_write_into_the_log_cannot_change(tmp_path):
+    # Or rows would have to be pickled anew, at each save to the end of the run.
+    log = run(
+        Checkpoint(tmp_path / "run.zip", max_overhead=0.9, every_n_batches=1, record_cost=True),
+        Checkpoint(tmp_path / "no" / "{nothing}.zip", every_n_batches=3, on_failure="warn"),
+    ).log
+    written = {
+        name: value
+        for row in log.values()
+        for name, value in row.items()
+        if name.startswith("save")
+    }
+    assert len(written) > 10
+    for name, value in written.items():
+        assert type(value) in (float, str, tuple), name
 
 
 @pytest.mark.parametrize(

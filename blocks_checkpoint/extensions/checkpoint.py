@@ -352,7 +352,7 @@ class Checkpoint(Deferring):
             # be so.
             record.begin(target)
             if isinstance(self._schedule, Overhead):
-                log.current_row["save_schedule"] = self._schedule.as_record()
+                log.current_row.update(self._schedule.as_records())
             is_first = path not in self._warned
             if not self._warned:
                 if contents.main is not None:
