@@ -74,6 +74,21 @@ def test_costs_are_in_the_log_on_request(path, background):
     assert 8 not in costs_in(load_log(path))
 
 
+def test_costs_of_saves_that_began_in_one_row_are_added_up(path):
+    paths = [path, f"{path}.2"]
+    both = [Checkpoint(each, after_epoch=False, record_cost=True) for each in paths]
+    main_loop = make_main_loop(*both, epochs=1)
+    main_loop.run()
+    costs = []
+    for each in paths:
+        with open_checkpoint(each) as checkpoint:
+            costs.append(checkpoint.manifest["cost"])
+    assert costs[0] != costs[1]
+    for step in STEPS[:4]:
+        record = main_loop.log.current_row[f"save_{step}_seconds"]
+        assert record == sum(cost[step] for cost in costs)
+
+
 def test_log_says_nothing_of_costs_unless_asked(path):
     main_loop = make_main_loop(Checkpoint(path, every_n_batches=1), epochs=1)
     main_loop.run()
@@ -112,6 +127,15 @@ def test_info_shows_the_cost(path):
     assert "write" in line
     as_json = json.loads(CliRunner().invoke(main, ["info", path, "--json"]).output)
     assert set(as_json["cost"]) == set(STEPS[:4])
+
+
+def test_info_shows_how_long_training_waited_for_the_save_before(path):
+    make_main_loop(Checkpoint(path), epochs=2).run()
+    shown = CliRunner().invoke(main, ["info", path]).output
+    line = next(line for line in shown.splitlines() if line.startswith("... before"))
+    assert "stall" in line
+    as_json = json.loads(CliRunner().invoke(main, ["info", path, "--json"]).output)
+    assert as_json["cost_of_save_before"]["stall"] > as_json["cost_of_save_before"]["sync"] > 0
 
 
 def test_info_of_a_file_without_a_cost_says_nothing_of_it(tmp_path):

@@ -76,7 +76,10 @@ class Summary:
         Of Python and the packages that wrote the file.
     parameters, others : list of ArrayLine
     cost : dict of str to float
-        Seconds that the steps of the save took.
+        Seconds that the steps of the save took, as far as they were over when
+        the file was written.
+    cost_of_save_before : dict of str to float
+        Those of the save before, of the same process, all of them.
     pickles : list of str
         Names of the pickle members; loading them runs code.
     proof : dict or None
@@ -97,6 +100,7 @@ class Summary:
     parameters: list[ArrayLine]
     others: list[ArrayLine]
     cost: dict[str, float]
+    cost_of_save_before: dict[str, float]
     pickles: list[str]
     proof: dict[str, Any] | None
 
@@ -135,6 +139,7 @@ def summarize(checkpoint: CheckpointFile) -> Summary:
         parameters=[line for line in lines if line.kind == "parameter"],
         others=[line for line in lines if line.kind != "parameter"],
         cost=_cost(manifest.get("cost")),
+        cost_of_save_before=_cost(manifest.get("cost_of_save_before")),
         pickles=sorted(manifest.get("pickles", {})),
         proof=None if proof is None else asdict(proof),
     )

@@ -53,9 +53,10 @@ def _head_table(summary: Summary) -> Table:
     if summary.proof is not None:
         reason = one_line(summary.proof["reason"])
         add("proven", "loads in a fresh process" if summary.proof["loads"] else f"no: {reason}")
-    if any(summary.cost.values()):
-        steps = [f"{step} {seconds:.3g} s" for step, seconds in summary.cost.items() if seconds]
-        add("cost", ", ".join(steps))
+    for label, cost in ("cost", summary.cost), ("... before", summary.cost_of_save_before):
+        if any(cost.values()):
+            steps = [f"{step} {seconds:.3g} s" for step, seconds in cost.items() if seconds]
+            add(label, ", ".join(steps))
     if summary.pickles:
         add("pickles", f"{', '.join(summary.pickles)} (loading them runs code; this did not)")
     return table

@@ -153,7 +153,9 @@ class Saves:
         """Write into the log what the saves took that are done, and how soon they were."""
         while self._costs:
             record, cost = self._costs.pop(0)
-            record.row.update(cost.as_records())
+            # Another one may have begun in the same row.
+            for name, seconds in cost.as_records().items():
+                record.row[name] = record.row.get(name, 0.0) + seconds
         while self._answered:
             record, seconds = self._answered.pop(0)
             record.row["signal_to_saved_seconds"] = seconds
