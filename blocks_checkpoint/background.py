@@ -70,6 +70,18 @@ class BackgroundSaver:
             self.wait()
         return self.when_busy != "skip" or not self.is_busy
 
+    def withdraw(self) -> None:
+        """Drop the job that waits for its turn, if there is one.
+
+        Before one is prepared in its place: its memory is then free, and the
+        log that is about to be saved no longer says that it was done.
+        """
+        self._notice_fork()
+        with self._changed:
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting[1] is not None:
+            waiting[1]()
+
     def submit(self, job: Job, when_replaced: Job | None = None) -> bool:
         """Have a job done.
 
@@ -79,8 +91,8 @@ class BackgroundSaver:
             Takes no arguments. It must not hold the interpreter's lock for long
             at a time, or the training feels it.
         when_replaced : callable, optional
-            Called, by whoever submits the job that takes its place, if this
-            one is never done.
+            Called, by whoever withdraws this one or submits the job that takes
+            its place, if it is never done.
 
         Returns
         -------
@@ -94,9 +106,8 @@ class BackgroundSaver:
             if self._is_busy:
                 if self.when_busy == "skip":
                     return False
-                replaced, self._waiting = self._waiting, (job, when_replaced)
-                if replaced is not None and replaced[1] is not None:
-                    replaced[1]()
+                self.withdraw()
+                self._waiting = (job, when_replaced)
                 return True
             self._is_busy = True
             self._start(job)

@@ -112,6 +112,23 @@ def test_replace_keeps_the_newest_of_those_that_wait(gate):
     assert gate.done == ["first", "fourth"]
 
 
+def test_job_that_is_withdrawn_is_not_done_and_lets_go_of_its_memory(gate):
+    saver = BackgroundSaver("replace")
+    saver.withdraw()
+    saver.submit(gate)
+    second = Gate("second")
+    reference = weakref.ref(second)
+    saver.submit(second, lambda: gate.done.append("withdrawn"))
+    del second
+    saver.withdraw()
+    saver.withdraw()
+    gc.collect()
+    assert reference() is None
+    gate.may_end.set()
+    saver.wait()
+    assert gate.done == ["withdrawn", "first"]
+
+
 def test_job_that_was_replaced_lets_go_of_its_memory(gate):
     saver = BackgroundSaver("replace")
     saver.submit(gate)

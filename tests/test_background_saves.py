@@ -13,8 +13,9 @@ import pytest
 from drifting import BATCHES_PER_EPOCH, At, interrupt, make_main_loop, values_of
 from interventions import Do
 
-from blocks_checkpoint import Checkpoint, SaveError, load_main_loop, open_checkpoint
+from blocks_checkpoint import Checkpoint, SaveError, load_log, load_main_loop, open_checkpoint
 from blocks_checkpoint.arena import Arena
+from blocks_checkpoint.background import BackgroundSaver
 from blocks_checkpoint.contents import Contents
 from blocks_checkpoint.partial_file import PartialFile
 from blocks_checkpoint.snapshot import take_snapshot
@@ -116,6 +117,73 @@ def test_last_state_is_saved_though_another_is_being_written(tmp_path, when_busy
     with pytest.raises(ValueError, match=way) if way == "error" else contextlib.nullcontext():
         make_main_loop(last, saving, epochs=1).run()
     assert iterations_in(tmp_path / "run.zip") == BATCHES_PER_EPOCH - (way != "end")
+
+
+def test_log_in_a_file_says_nothing_of_a_save_that_it_replaced(tmp_path, disk):
+    saving = Checkpoint(
+        tmp_path / "run-{iterations_done}.zip",
+        background=True,
+        when_busy="replace",
+        every_n_batches=1,
+        after_training=False,
+    )
+    DISKS.append(disk)
+    let_go = At(let_the_disk_go_on, after_batch=True)
+    make_main_loop(saving, let_go, epochs=2).run()
+    files = {str(file) for file in tmp_path.iterdir()}
+    assert len(files) < 2 * BATCHES_PER_EPOCH
+    for file in files:
+        log = load_log(file)
+        assert {path for row in log.values() for path in row.get("saved_to", ())} <= files
+
+
+class FailingDisk:
+    """A disk that refuses the first file, as soon as it may."""
+
+    def __init__(self, monkeypatch):
+        self.may_refuse = threading.Event()
+        self._has_refused = False
+        sync = PartialFile.sync
+
+        def refuse_or_sync(file):
+            if not self._has_refused:
+                assert self.may_refuse.wait(TIMEOUT)
+                self._has_refused = True
+                raise OSError("refused")
+            sync(file)
+
+        monkeypatch.setattr(PartialFile, "sync", refuse_or_sync)
+
+
+def test_log_in_a_file_says_that_the_save_waited_for_has_failed(tmp_path, monkeypatch):
+    disk = FailingDisk(monkeypatch)
+    is_ready = BackgroundSaver.is_ready
+
+    def refuse_while_waited_for(saver):
+        if saver.is_busy:
+            disk.may_refuse.set()
+        return is_ready(saver)
+
+    monkeypatch.setattr(BackgroundSaver, "is_ready", refuse_while_waited_for)
+    path = tmp_path / "run-{iterations_done}.zip"
+    saving = Checkpoint(path, background=True, every_n_batches=1, on_failure="warn")
+    make_main_loop(saving, epochs=1).run()
+    log = load_log(tmp_path / "run-2.zip")
+    assert log[1]["saved_to"] == (None,)
+    assert "refused" in log[1]["save_error"]
+
+
+def test_last_state_is_saved_though_the_save_before_has_failed(tmp_path, monkeypatch):
+    disk = FailingDisk(monkeypatch)
+    saving = Checkpoint(tmp_path / "run.zip", background=True)
+
+    def let_it_fail(main_loop):
+        disk.may_refuse.set()
+        saving._background.wait()
+
+    with pytest.raises(SaveError, match="refused"):
+        make_main_loop(Do(let_it_fail, after_training=True), saving, epochs=1).run()
+    assert iterations_in(tmp_path / "run.zip") == BATCHES_PER_EPOCH
 
 
 def test_manifest_is_that_of_the_call_where_a_loop_notes_its_epochs_in_place(tmp_path):

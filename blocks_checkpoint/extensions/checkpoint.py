@@ -220,6 +220,8 @@ class Checkpoint(Deferring):
         self._warned: set[str] = set()
         self._saved_on_interrupt: dict[str, int] = {}
         self._has_saved = False
+        self._saved_at: tuple[str, int] | None = None
+        self._failures: list[Exception] = []
         self._saves = Saves(self._background, self._prover, self.record_cost)
         self.continued_from: str | None = None
 
@@ -228,6 +230,8 @@ class Checkpoint(Deferring):
             "_warned",
             "_saved_on_interrupt",
             "_has_saved",
+            "_saved_at",
+            "_failures",
             "_saves",
             "continued_from",
         )
@@ -240,7 +244,9 @@ class Checkpoint(Deferring):
     def dispatch(self, callback_name: Any, *args: Any) -> None:
         """Save if a condition, the clock or a signal says so."""
         event = str(callback_name)
-        self._report_failed()
+        self._hear_of_failures()
+        if event not in LAST_EVENTS:
+            self._raise_failure()
         self._saves.record_costs()
         if self._prover is not None:
             self._prover.report()
@@ -263,11 +269,13 @@ class Checkpoint(Deferring):
             return
         has_more = event == "on_interrupt"
         try:
-            # The last state is not to be skipped for one that is being written.
+            # The last state is not to be skipped for one that is being written,
+            # nor for one that could not be.
             self._saves.wait()
             self._save_as_asked(callback_name, args)
             self._saves.wait()
-            self._report_failed()
+            self._hear_of_failures()
+            self._raise_failure()
             self._saves.record_costs()
         except BaseException:
             # The main loop ends with this error, whatever was to come.
@@ -319,6 +327,8 @@ class Checkpoint(Deferring):
         if self._background is not None and not self._background.is_ready():
             logger.info("a save is being written; the one at %s is skipped", iterations_done)
             return
+        # The log that is saved now is to have it.
+        self._hear_of_failures()
         signalled = self._signals.take()
         if self._schedule is not None:
             self._schedule.begin(begin)
@@ -347,6 +357,8 @@ class Checkpoint(Deferring):
             target = self._destinations.setdefault(path, Destination(path)).next(log)
             if target is None:
                 return
+            if self._background is not None:
+                self._background.withdraw()
             # Recorded before the log is pickled, so that the log in the file
             # says where it was saved; and taken back if that turns out not to
             # be so.
@@ -406,11 +418,17 @@ class Checkpoint(Deferring):
         may_fail = self.on_failure == "warn"
         self._saves.write(Save(prepared, target, record, protected, signalled, may_fail))
 
-    def _report_failed(self) -> None:
-        """Hear of what went wrong in the background."""
-        for error in self._saves.failures():
-            if self.on_failure == "raise":
-                raise error
+    def _hear_of_failures(self) -> None:
+        """Write into the log what went wrong in the background."""
+        failures = list(self._saves.failures())
+        if self.on_failure == "raise":
+            self._failures += failures
+
+    def _raise_failure(self) -> None:
+        """Raise what was heard of since the last call, the first of several."""
+        failures, self._failures = self._failures, []
+        if failures:
+            raise failures[0]
 
     def _path_for(self, event: str, args: tuple[Any, ...]) -> str | None:
         _, from_user = self.parse_args(event, args)
