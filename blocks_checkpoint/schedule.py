@@ -18,6 +18,7 @@ the schedule in the file is not due at once when it is loaded.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -41,6 +42,19 @@ class _Schedule:
     def __getstate__(self) -> dict[str, Any]:
         # Another process has another clock.
         return {**self.__dict__, "_seen": None, "_began": None}
+
+    def counted(self) -> dict[str, Any]:
+        """Return what was counted, for a schedule of the same kind in another process."""
+        return {"trained_seconds": self.trained_seconds}
+
+    def go_on_from(self, counted: Mapping[str, Any]) -> None:
+        """Go on counting from what another one has counted, as far as that means the same here."""
+        self.trained_seconds = float(counted["trained_seconds"])
+
+    def start(self, now: float) -> None:
+        """Take note that training begins, if nothing was counted in this process yet."""
+        if self._seen is None:
+            self._seen = now
 
     def advance(self, now: float) -> float:
         """Take note of the time, and return the seconds since it was told last."""
@@ -122,6 +136,17 @@ class Overhead(_Schedule):
         self.credit_seconds = 0.0
         self._stalls: list[float] = []
         self._charged = 0.0
+
+    def counted(self) -> dict[str, Any]:
+        """Return what was counted; the waiting for saves, too."""
+        waiting = {"credit_seconds": self.credit_seconds, "stalls": self._stalls}
+        return {**super().counted(), **waiting}
+
+    def go_on_from(self, counted: Mapping[str, Any]) -> None:
+        """Go on counting from what another one has counted, as far as that means the same here."""
+        super().go_on_from(counted)
+        self.credit_seconds = float(counted.get("credit_seconds", 0.0))
+        self._stalls = [float(stall) for stall in counted.get("stalls", ())][-_REMEMBERED:]
 
     @property
     def expected_stall_seconds(self) -> float:

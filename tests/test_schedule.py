@@ -2,6 +2,7 @@
 
 import copy
 import datetime
+import json
 import math
 import pickle
 
@@ -45,6 +46,38 @@ def saves(schedule, stalls, *, until, step=1.0, start=1000.0):
 def test_so_many_seconds_are_counted_from_the_first_time_told(times, due):
     schedule = EveryNSeconds(10)
     assert [schedule.is_due(now) for now in times][-1] is due
+
+
+def test_training_that_was_begun_is_counted_from_then_on():
+    schedule = EveryNSeconds(10)
+    schedule.start(3)
+    schedule.start(9)
+    assert not schedule.is_due(12)
+    assert schedule.is_due(13)
+
+
+@pytest.mark.parametrize("make", [lambda: EveryNSeconds(10), lambda: Overhead(0.1, 100)])
+def test_another_schedule_goes_on_from_what_one_has_counted(make):
+    first, second = make(), make()
+    first.advance(0)
+    now = save(first, 1, stall=2)
+    first.advance(now + 7)
+    second.go_on_from(json.loads(json.dumps(first.counted())))
+    second.start(1e6)
+    for passed in (0, 1, 2.9, 3.1, 12.9, 13.1):
+        assert second.is_due(1e6 + passed) == first.is_due(now + 7 + passed)
+
+
+def test_schedule_of_another_kind_goes_on_from_the_seconds():
+    counted = EveryNSeconds(10)
+    counted.start(0)
+    counted.advance(8)
+    bounded = Overhead(0.1, at_least_every=9)
+    bounded.go_on_from(counted.counted())
+    assert bounded.trained_seconds == 8
+    timed = EveryNSeconds(9)
+    timed.go_on_from(bounded.counted())
+    assert timed.trained_seconds == 8
 
 
 def test_seconds_of_the_save_do_not_count():

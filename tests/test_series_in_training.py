@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy
 import pytest
 from drifting import BATCHES_PER_EPOCH, At, make_main_loop
+from interventions import Do
 
 from blocks_checkpoint import (
     Checkpoint,
@@ -206,6 +207,46 @@ def test_share_of_time_decides_and_the_decision_is_in_the_log(tmp_path):
     assert first["save_expected_stall_seconds"] == 0
     assert main_loop.log.current_row["save_expected_stall_seconds"] > 0
     assert {"save_credit_seconds", "save_interval_seconds"} <= first.keys()
+
+
+def test_clock_goes_on_where_a_run_is_resumed(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("blocks_checkpoint.extensions.checkpoint.time.monotonic", lambda: clock[0])
+
+    def train_for_a_minute(main_loop):
+        clock[0] += 60
+
+    def extensions(folder):
+        # The files of the clock are not those that are resumed from.
+        return (
+            Checkpoint(tmp_path / folder / "{iterations_done}.zip", every_n_seconds=5 * 60),
+            Checkpoint(tmp_path / "run.zip", every_n_batches=3, after_training=False),
+            Do(train_for_a_minute, before_batch=True),
+        )
+
+    (tmp_path / "first").mkdir()
+    with pytest.raises(ZeroDivisionError):
+        run(*extensions("first"), Do(lambda _: 1 / 0, after_n_batches=4))
+    clock[0] = 0.0
+    (tmp_path / "second").mkdir()
+    whole = Resume(tmp_path / "run.zip", load_log=True, load_iteration_state=True)
+    run(whole, *extensions("second"))
+    assert names(tmp_path / "first") == []
+    assert names(tmp_path / "second") == ["10.zip", "15.zip", "16.zip", "5.zip"]
+
+
+def test_share_of_time_is_kept_where_a_run_is_resumed(tmp_path):
+    def extensions():
+        return (
+            Checkpoint(tmp_path / "{iterations_done}.zip", max_overhead=1e-6, after_training=False),
+            Checkpoint(tmp_path / "run.zip", every_n_batches=3, after_training=False),
+        )
+
+    with pytest.raises(ZeroDivisionError):
+        run(*extensions(), Do(lambda _: 1 / 0, after_n_batches=4))
+    run(Resume(tmp_path / "run.zip", load_log=True, load_iteration_state=True), *extensions())
+    # What a save costs is known by now.
+    assert names(tmp_path) == ["1.zip", "run.zip"]
 
 
 def test_what_saves_write_into_the_log_cannot_change(tmp_path):

@@ -241,6 +241,18 @@ class Checkpoint(Deferring):
         self.__dict__.update(state)
         self._begin_process()
 
+    @property
+    def counted_by_the_clock(self) -> dict[str, Any]:
+        """What goes into files for ``Resume``; there is none without a schedule."""
+        if self._schedule is None:
+            raise AttributeError("this Checkpoint does not save by the clock")
+        return self._schedule.counted()
+
+    @counted_by_the_clock.setter
+    def counted_by_the_clock(self, counted: dict[str, Any]) -> None:
+        if self._schedule is not None:
+            self._schedule.go_on_from(counted)
+
     def dispatch(self, callback_name: Any, *args: Any) -> None:
         """Save if a condition, the clock or a signal says so."""
         event = str(callback_name)
@@ -251,6 +263,8 @@ class Checkpoint(Deferring):
         if self._prover is not None:
             self._prover.report()
         self._signals.begin(self.main_loop)
+        if event == "before_batch" and self._schedule is not None:
+            self._schedule.start(time.monotonic())
         if (
             event == "after_training"
             and is_blocks_loop(self.main_loop)

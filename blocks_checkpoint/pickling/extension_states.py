@@ -23,7 +23,8 @@ __all__ = ["has_state_dict", "named_extensions", "put_states", "states_of", "wit
 
 logger = logging.getLogger(__name__)
 
-#: Extensions that keep what they wait for, or have done, in attributes.
+#: Extensions that keep what they wait for, or have done, in attributes. One
+#: that lacks the first of them has no state.
 _KNOWN = {
     ("blocks.extensions.stopping", "FinishIfNoImprovementAfter"): (
         "last_best_iter",
@@ -33,6 +34,7 @@ _KNOWN = {
     ("blocks_checkpoint.miniblocks.extensions.monitoring", "TrainingDataMonitoring"): (
         "_last_time_called",
     ),
+    ("blocks_checkpoint.extensions.checkpoint", "Checkpoint"): ("counted_by_the_clock",),
 }
 
 
@@ -119,7 +121,7 @@ def has_state_dict(thing: Any) -> bool:
 def _attributes(extension: Any) -> tuple[str, ...]:
     for cls in type(extension).__mro__:
         known = _KNOWN.get((cls.__module__, cls.__qualname__))
-        if known:
+        if known and hasattr(extension, known[0]):
             return known
     return ()
 
