@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -18,6 +19,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from measuring import add_turns
 
 HERE = Path(__file__).parent
 #: Title, script, and which of the options it understands.
@@ -106,11 +109,15 @@ def _line(row: dict[str, Any]) -> str:
 def main(argv: list[str] | None = None) -> None:
     """Measure everything and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=5)
+    add_turns(parser)
     parser.add_argument("--full", action="store_true", help="sizes up to 10 GiB")
     parser.add_argument("--folder", help="on a disk; the working folder by default")
-    parser.add_argument("--output", default="benchmarks", help="where the tables go")
+    parser.add_argument(
+        "--output", default="benchmarks", help="where the tables go: OUTPUT.md and OUTPUT.json"
+    )
     options = parser.parse_args(argv)
+    if importlib.util.find_spec("blocks_checkpoint") is None:
+        parser.error("blocks_checkpoint is not installed; pip install .")
     measured: dict[str, Any] = {"machine": machine(), "parts": {}}
     for title, script, understood in PARTS:
         print(f"measuring: {title}", file=sys.stderr)

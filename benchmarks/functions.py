@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Ratio, show
+from measuring import Ratio, add_turns, show
 
 from blocks_checkpoint.engines import current
 
@@ -127,8 +127,8 @@ def _in_process(model: str, way: str, path: str) -> float:
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    add_turns(parser)
     parser.add_argument("--once", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.once:

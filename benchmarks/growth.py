@@ -29,7 +29,7 @@ from files import (
     write_plainly,
 )
 from logs import MORE, Run
-from measuring import Work, times_of
+from measuring import Work, add_turns, times_of
 from pickling import plain_dump
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
@@ -191,7 +191,7 @@ def plot(name: str, curves: Curves, path: Path) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Measure, write the figures, and plot them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=5)
+    add_turns(parser)
     parser.add_argument("--full", action="store_true", help="4 GiB, a million iterations")
     parser.add_argument("--folder", help="on a disk; the working folder by default")
     parser.add_argument("--output", default="growth", help="folder for figures and plots")

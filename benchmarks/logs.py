@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from files import folders, new_folder
-from measuring import Ratio, Work, race, show
+from measuring import Ratio, Work, add_turns, race, show
 from pickling import plain_dump
 
 from blocks_checkpoint.archive import ArchiveWriter
@@ -131,8 +131,8 @@ def measure(options: argparse.Namespace) -> list[Ratio]:
 def main(argv: list[str] | None = None) -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    add_turns(parser)
     parser.add_argument("--full", action="store_true", help="a million iterations")
     options = parser.parse_args(argv)
     show("Logs", measure(options), as_json=options.json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import random
@@ -10,9 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -166,11 +164,28 @@ def milliseconds(
     return ratio_of(work, times, "1 ms", [1.0] * turns, reach)
 
 
+def add_turns(parser: argparse.ArgumentParser, default: int = 5) -> None:
+    """Add the option that says how often everything is measured."""
+    words = f"how often everything is measured: 2 or more, {default} by default"
+    parser.add_argument("--turns", type=_turns, default=default, metavar="N", help=words)
+
+
+def _turns(text: str) -> int:
+    turns = int(text)
+    if turns < 2:
+        # How far the turns are apart cannot be told from one.
+        raise argparse.ArgumentTypeError(f"{turns} is too few; 2 or more")
+    return turns
+
+
 def show(title: str, ratios: list[Ratio], *, as_json: bool) -> None:
     """Print ratios as a table, or as JSON."""
     if as_json:
         print(json.dumps([asdict(ratio) for ratio in ratios], indent=2))
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=title)
     for column in ("work", "baseline", "× baseline", "middle half", "reach", "baseline (s)"):
         table.add_column(column, justify="left" if column in ("work", "baseline") else "right")

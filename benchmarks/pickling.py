@@ -15,7 +15,7 @@ import pickle
 from typing import Any
 
 import numpy as np
-from measuring import Ratio, compare, show
+from measuring import Ratio, add_turns, compare, show
 
 from blocks_checkpoint.miniblocks.log import TrainingLog
 from blocks_checkpoint.pickling.array_table import ArrayTable
@@ -131,8 +131,8 @@ def measure(turns: int) -> list[Ratio]:
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=11)
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    add_turns(parser, default=11)
     options = parser.parse_args(argv)
     show("Pickling", measure(options.turns), as_json=options.json)
 

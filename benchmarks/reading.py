@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from files import MIB, SparseFile, folders, make_arrays, new_folder, remove
-from measuring import Ratio, Work, milliseconds, race, show
+from measuring import Ratio, Work, add_turns, milliseconds, race, show
 
 from blocks_checkpoint import open_checkpoint, save_parameters
 from blocks_checkpoint.archive import ArchiveReader, ArchiveWriter
@@ -134,8 +134,8 @@ def measure(options: argparse.Namespace) -> list[Ratio]:
 def main(argv: list[str] | None = None) -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    add_turns(parser)
     parser.add_argument("--full", action="store_true", help="verify 1 GiB")
     parser.add_argument("--folder", help="on a disk; the working folder by default")
     options = parser.parse_args(argv)

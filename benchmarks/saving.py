@@ -27,7 +27,7 @@ from files import (
     write_durably,
     write_plainly,
 )
-from measuring import Ratio, Work, milliseconds, race, ratio_of, seconds, show
+from measuring import Ratio, Work, add_turns, milliseconds, race, ratio_of, seconds, show
 from peers import peers, savers
 
 from blocks_checkpoint import load_parameters, open_checkpoint, save_parameters
@@ -217,8 +217,8 @@ def measure(options: argparse.Namespace) -> list[Ratio]:
 def main(argv: list[str] | None = None) -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    add_turns(parser)
     parser.add_argument("--mib", type=int, help="size of the large arrays together")
     parser.add_argument("--full", action="store_true", help="sizes up to 8 GiB")
     parser.add_argument("--folder", help="on a disk; the working folder by default")

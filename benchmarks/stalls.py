@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from files import MIB, folders, make_arrays, new_folder, remove
-from measuring import Ratio, Work, race, ratio_of, show
+from measuring import Ratio, Work, add_turns, race, ratio_of, show
 
 from blocks_checkpoint.arena import Arena
 from blocks_checkpoint.background import BackgroundSaver
@@ -257,8 +257,8 @@ def measure(options: argparse.Namespace) -> list[Ratio]:
 def main(argv: list[str] | None = None) -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    add_turns(parser)
     parser.add_argument("--mib", type=int, help="size of the arrays together")
     parser.add_argument("--full", action="store_true", help="1 GiB")
     parser.add_argument("--folder", help="on a disk; the working folder by default")
