@@ -220,7 +220,6 @@ class Checkpoint(Deferring):
         self._warned: set[str] = set()
         self._saved_on_interrupt: dict[str, int] = {}
         self._has_saved = False
-        self._saved_at: tuple[str, int] | None = None
         self._failures: list[Exception] = []
         self._saves = Saves(self._background, self._prover, self.record_cost)
         self.continued_from: str | None = None
@@ -230,7 +229,6 @@ class Checkpoint(Deferring):
             "_warned",
             "_saved_on_interrupt",
             "_has_saved",
-            "_saved_at",
             "_failures",
             "_saves",
             "continued_from",
