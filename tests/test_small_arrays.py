@@ -51,6 +51,21 @@ def test_any_of_them_in_any_order(odd, data):
             assert array.flags.writeable
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bytes_between_the_fields_of_a_structure_come_along(order):
+    aligned = np.dtype([("flag", "u1"), ("value", "f8")], align=True)
+    octets = np.arange(6 * aligned.itemsize, dtype=np.uint8)
+    array = np.ndarray((2, 3), aligned, octets, order=order)
+    file = io.BytesIO()
+    with ArchiveWriter(file) as writer:
+        writer.add_arrays([("a.npy", array), ("b.npy", array)])
+    with ArchiveReader(file) as reader:
+        together = reader.read_arrays(["a.npy", "b.npy"]).values()
+        for read in (*together, reader.read_array("a.npy")):
+            assert read.dtype == aligned
+            assert read.tobytes(order) == array.tobytes(order) == octets.tobytes()
+
+
 @pytest.mark.parametrize("odd", ["W.npy", "é.npy"], ids=["plain", "not-ascii"])
 def test_name_that_is_not_there_is_named(odd):
     with (

@@ -24,7 +24,6 @@ __all__ = [
     "check_member",
     "header_bytes",
     "header_length",
-    "known_member",
     "parse_header",
 ]
 
@@ -149,17 +148,6 @@ def header_length(start: bytes) -> int:
     if length > MAX_HEADER_BYTES:
         raise NpyError(f"its NPY header claims {length} bytes; {MAX_HEADER_BYTES} is the limit")
     return length
-
-
-def known_member(glance: bytes, size: int) -> Described | None:
-    """Return as `check_member` does if a header like this was seen, and None otherwise.
-
-    `glance` may be more than the member, and then has no header of its length.
-    """
-    found = _seen.get(glance)
-    if found is None or found[3] + GLANCE != size:
-        return None
-    return found[0], found[1], found[2], GLANCE
 
 
 def check_member(start: bytes, size: int) -> Described:

@@ -17,6 +17,7 @@ __all__ = ["read_small_array", "read_small_arrays"]
 
 #: Neighbours are read together, up to so many bytes.
 _BATCH = 1 << 20
+_UNKNOWN = (-1, (), np.dtype(np.uint8))
 
 
 def read_small_array(archive: MemberBytes, member: Member) -> np.ndarray[Any, Any]:
@@ -34,6 +35,9 @@ def read_small_arrays(archive: MemberBytes, columns: Columns) -> dict[str, np.nd
     columns : Columns
     """
     arrays = {}
+    # Headers repeat, and so does what is made of them: of arrays in C order, with
+    # a header of the usual length and without fields.
+    forms: dict[bytes, tuple[int, tuple[int, ...], np.dtype[Any]]] = {}
     for batch in columns.neighbours(_BATCH):
         base = batch.header_offsets.item(0)
         begins = (batch.data_offsets - base).tolist()
@@ -47,10 +51,17 @@ def read_small_arrays(archive: MemberBytes, columns: Columns) -> dict[str, np.nd
                 archive.data_offset(member)
                 archive.check_crc(member, crc)
         for name, begin, end in zip(batch.names, begins, ends):
-            described = npy.known_member(raw[begin : begin + npy.GLANCE], end - begin)
-            if described is None:
+            glance = raw[begin : begin + npy.GLANCE]
+            size, shape, dtype = forms.get(glance, _UNKNOWN)
+            if size != end - begin:
                 described = _described(archive, name, raw[begin:end])
-            arrays[name] = _copied(raw, begin, end - begin, described)
+                arrays[name] = _copied(raw, begin, end - begin, described)
+                dtype, shape, fortran_order, length = described
+                if not fortran_order and dtype.names is None and length == npy.GLANCE < end - begin:
+                    forms[glance] = end - begin, shape, dtype
+            else:
+                # Arguments that need not be given take a tenth of the time.
+                arrays[name] = np.ndarray(shape, dtype, raw, begin + npy.GLANCE).copy()
     return arrays
 
 
@@ -66,10 +77,9 @@ def _described(archive: MemberBytes, name: str, raw: bytes) -> Described:
 def _copied(raw: bytes, begin: int, size: int, described: Described) -> np.ndarray[Any, Any]:
     """Return a copy of the array whose sound bytes, header included, are in `raw`."""
     dtype, shape, fortran_order, length = described
-    order: Any = "F" if fortran_order else "C"
-    if length == size:
-        return np.empty(shape, dtype, order)
-    if fortran_order:
-        return np.ndarray(shape, dtype, raw, begin + length, order=order).copy(order)
-    # Arguments that need not be given take a tenth of the time.
-    return np.ndarray(shape, dtype, raw, begin + length).copy()
+    array: np.ndarray[Any, Any] = np.empty(shape, dtype, "F" if fortran_order else "C")
+    if length < size:
+        # As bytes: what lies between the fields of a structure comes along.
+        octets = (array.T if fortran_order else array).reshape(-1).view(np.uint8)
+        octets[:] = np.frombuffer(raw, np.uint8, size - length, begin + length)
+    return array
