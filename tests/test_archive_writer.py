@@ -114,6 +114,50 @@ def test_array_data_begin_at_a_multiple_of_64_bytes(name_length):
     assert file.getvalue()[member.data_offset + header :][:3] == b"\7\7\7"
 
 
+@pytest.mark.parametrize("before", [0, 1, 63, 64, 3900, 4096, 300_000])
+@pytest.mark.parametrize("nbytes", [1 << 20, (3 << 20) + 5])
+def test_data_of_a_large_array_begin_at_a_page(before, nbytes):
+    array = np.frombuffer(np.random.RandomState(before).bytes(nbytes), "u1")
+    file = io.BytesIO()
+    with ArchiveWriter(file) as writer:
+        writer.add_bytes("x", bytes(before))
+        writer.add_array("W.npy", array)
+        writer.add_array("second.npy", array)
+    with ArchiveReader(file) as reader:
+        for name in ("W.npy", "second.npy"):
+            assert reader.array_header(name).data_offset % 4096 == 0
+            assert np.array_equal(reader.read_array(name), array)
+        assert reader.verify() == []
+    with np.load(io.BytesIO(file.getvalue())) as arrays:
+        assert np.array_equal(arrays["second"], array)
+
+
+def test_large_array_of_a_dtype_that_takes_a_long_header_is_read_by_numpy_all_the_same():
+    # Where the data begin, is then left to chance.
+    array = np.zeros(300, [(f"field_{number}", "<f8") for number in range(450)])
+    file = io.BytesIO()
+    with ArchiveWriter(file) as writer:
+        member = writer.add_array("W.npy", array)
+    assert 8192 < member.size - array.nbytes < 10_000
+    with np.load(io.BytesIO(file.getvalue())) as arrays:
+        assert arrays["W"].dtype == array.dtype
+
+
+@pytest.mark.parametrize("seekable", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_sum_that_is_known_is_taken(seekable, order):
+    array = np.random.RandomState(1).rand(1100, 1000).copy(order)
+    known = zlib.crc32(array.tobytes(order))
+    file = io.BytesIO() if seekable else Stream()
+    with ArchiveWriter(file) as writer:
+        writer.add_arrays([("W.npy", array), ("V.npy", array)], {"V.npy": known})
+        writer.add_array("wrong.npy", array, crc=known ^ 1)
+        assert writer.checksum_seconds > 0 or not seekable
+    content = file.getvalue() if seekable else bytes(file.content)
+    with ArchiveReader(io.BytesIO(content)) as reader:
+        assert [damage.member for damage in reader.verify()] == ["wrong.npy"]
+
+
 def test_members_that_are_returned_are_those_that_are_read():
     file = io.BytesIO()
     with ArchiveWriter(file) as writer:
@@ -364,12 +408,14 @@ def crc_of_zeros(length):
     return combine(combine(half, half, length // 2), zlib.crc32(bytes(length % 2)), length % 2)
 
 
-def test_arrays_and_offsets_past_4_gib(tmp_path):
+@pytest.mark.parametrize("is_known", [False, True], ids=["summed", "sum-known"])
+def test_arrays_and_offsets_past_4_gib(tmp_path, is_known):
     path = tmp_path / "run.zip"
     large = np.zeros((5 << 30) + 3, "u1")
+    crc = crc_of_zeros(large.nbytes) if is_known else None
     with Sparse(path, "w+") as file:
         with ArchiveWriter(file) as writer:
-            first = writer.add_array("large.npy", large)
+            first = writer.add_array("large.npy", large, crc=crc)
             second = writer.add_array("last.npy", np.arange(5))
             writer.add_bytes("log", b"log")
         assert first.size > 1 << 32 < second.header_offset
@@ -384,7 +430,8 @@ def test_arrays_and_offsets_past_4_gib(tmp_path):
         assert arrays["last"].tolist() == [0, 1, 2, 3, 4]
     with ArchiveReader(path) as reader:
         assert reader.read_array("last.npy").tolist() == [0, 1, 2, 3, 4]
-        assert reader.array_header("large.npy").shape == large.shape
+        header = reader.array_header("large.npy")
+        assert (header.shape, header.data_offset % 4096) == (large.shape, 0)
         mapped = reader.map_array("large.npy")
         assert mapped[-1] == 0
         mapped[-1] = 1
@@ -393,6 +440,21 @@ def test_arrays_and_offsets_past_4_gib(tmp_path):
         file.seek(first.data_offset)
         header = file.read(first.size - large.nbytes)
     assert first.crc32 == combine(zlib.crc32(header), crc_of_zeros(large.nbytes), large.nbytes)
+
+
+@pytest.mark.parametrize("less", [128, 2000, 4096, 5000])
+def test_array_that_is_past_4_gib_only_with_its_header(tmp_path, less):
+    path = tmp_path / "run.zip"
+    large = np.zeros((1 << 32) - less, "u1")
+    with Sparse(path, "w+") as file, ArchiveWriter(file) as writer:
+        writer.add_bytes("before", b"x")
+        writer.add_array("large.npy", large, crc=crc_of_zeros(large.nbytes))
+        writer.add_array("last.npy", np.arange(5))
+    with zipfile.ZipFile(path) as archive, archive.open("large.npy") as member:
+        assert member.read(6) == b"\x93NUMPY"
+    with ArchiveReader(path) as reader:
+        assert reader.array_header("large.npy").shape == large.shape
+        assert reader.read_array("last.npy").tolist() == [0, 1, 2, 3, 4]
 
 
 def test_small_arrays_on_both_sides_of_4_gib(tmp_path):

@@ -40,6 +40,22 @@ def test_header_is_read_alike_by_numpy_and_here(dtype, shape):
         assert npy.parse_header(header) == (dtype, shape, False, size)
 
 
+@pytest.mark.parametrize("nbytes", [0, 1, 64, 3968, 8192 - 128])
+@pytest.mark.parametrize("dtype", ["<f4", np.dtype([("日本", "u1")])], ids=str)
+def test_longer_header_says_the_same_to_numpy_and_here(dtype, nbytes):
+    header = npy.header_bytes(np.dtype(dtype), (3,), False)
+    longer = npy.lengthened(header, nbytes)
+    assert len(longer) == len(header) + nbytes == npy.header_length(longer[:12])
+    assert npy.parse_header(longer) == npy.parse_header(header)
+    found = np.load(io.BytesIO(longer + bytes(12)), allow_pickle=False)
+    assert (found.shape, found.dtype) == ((3,), dtype)
+
+
+def test_header_does_not_become_longer_than_numpy_takes():
+    header = npy.header_bytes(np.dtype("f4"), (3,), False)
+    assert npy.lengthened(header, 8192 - len(header) + 1) == header
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     dtype=st.one_of(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
-from types import TracebackType
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,9 +12,17 @@ import numpy as np
 from ..errors import SaveError
 from . import npy
 from .columns import Layout
-from .crc import crc32
+from .crc import combine, crc32
 from .member_names import all_plain, fault_of_name, folded
-from .member_pieces import ArrayBytes, Deflater, chunks_of_bytes, member_content
+from .member_pieces import (
+    LARGE_ARRAY,
+    PAGE,
+    SMALL_MEMBER,
+    ArrayBytes,
+    Deflater,
+    chunks_of_bytes,
+    member_content,
+)
 from .summer import Summer
 from .zip_structures import (
     DEFLATED,
@@ -25,14 +33,13 @@ from .zip_structures import (
     central_entry,
     ending,
     local_header,
+    local_length,
 )
 
 __all__ = ["ArchiveWriter"]
 
 # Up to this size summing first is cheaper than writing the header twice.
 _SUM_FIRST = 1 << 20
-# Up to this size a member is copied and written together with its neighbours.
-_SMALL = 256 << 10
 _PENDING = 1 << 20
 # An entry of the directory without its name.
 _LONGEST_ENTRY = 46 + 28
@@ -111,12 +118,12 @@ class ArchiveWriter:
         pieces = data if isinstance(data, (list, tuple)) else [data]
         views = [pickle.PickleBuffer(piece).raw() for piece in pieces]
         size = sum(map(len, views))
-        if size <= _SMALL and self._method == STORED:
+        if size <= SMALL_MEMBER and self._method == STORED:
             return self._add_small(name, raw_name, key, b"".join(views))
         chunks = [chunk for view in views for chunk in chunks_of_bytes(view)]
         return self._add(name, raw_name, key, chunks, size)
 
-    def add_array(self, name: str, array: np.ndarray[Any, Any]) -> Member:
+    def add_array(self, name: str, array: np.ndarray[Any, Any], crc: int | None = None) -> Member:
         """Add an array as an NPY member.
 
         Parameters
@@ -126,6 +133,8 @@ class ArchiveWriter:
         array : numpy.ndarray
             Of any dtype but objects. A Fortran-ordered array is stored so; one
             that is neither is stored in C order.
+        crc : int, optional
+            CRC-32 of the array's bytes in that order, if it is known.
 
         Returns
         -------
@@ -147,12 +156,22 @@ class ArchiveWriter:
         except npy.NpyError as error:
             raise SaveError(f"cannot be stored: {error}", member=name) from error
         size = len(header) + array.nbytes
-        if size <= _SMALL and self._method == STORED:
+        if size <= SMALL_MEMBER and self._method == STORED:
             data = header + array.tobytes("F" if fortran_order else "C")
             return self._add_small(name, raw_name, key, data)
-        return self._add(name, raw_name, key, ArrayBytes(header, array, fortran_order), size)
+        if array.nbytes >= LARGE_ARRAY and self._method == STORED:
+            begin = self._offset + local_length(raw_name, STORED, size, self._offset)
+            header = npy.lengthened(header, -(begin + len(header)) % PAGE)
+        if crc is not None:
+            crc = combine(crc32(header), crc, array.nbytes)
+        pieces = ArrayBytes(header, array, fortran_order)
+        return self._add(name, raw_name, key, pieces, len(header) + array.nbytes, crc)
 
-    def add_arrays(self, arrays: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
+    def add_arrays(
+        self,
+        arrays: Iterable[tuple[str, np.ndarray[Any, Any]]],
+        crcs: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """Add many arrays, by their names; faster than one after another if they are small.
 
         Parameters
@@ -160,14 +179,16 @@ class ArchiveWriter:
         arrays : iterable of (str, numpy.ndarray)
             As for `add_array`. If one of them is refused, those before it have
             been added.
+        crcs : mapping of str to int, optional
+            CRC-32 of the bytes of those arrays of which it is known.
         """
         run: list[tuple[str, np.ndarray[Any, Any]]] = []
         run_bytes = 0
         for pair in arrays:
             size = pair[1].nbytes
-            if size > _SMALL:
+            if size > SMALL_MEMBER:
                 self._add_run(run)
-                self.add_array(*pair)
+                self.add_array(*pair, crc=crcs.get(pair[0]))
                 run, run_bytes = [], 0
                 continue
             run.append(pair)
@@ -288,25 +309,35 @@ class ArchiveWriter:
         return self._enter(name, raw_name, key, crc, size, size, header_offset, data_offset)
 
     def _add(
-        self, name: str, raw_name: bytes, key: str, pieces: Iterable[Any], size: int
+        self,
+        name: str,
+        raw_name: bytes,
+        key: str,
+        pieces: Iterable[Any],
+        size: int,
+        known_crc: int | None = None,
     ) -> Member:
         self._state = "broken: adding a member was not completed"
         header_offset = self._offset
         if self._method == DEFLATED:
             data_offset, crc, stored = self._write_deflated(raw_name, pieces, size)
         else:
-            data_offset, crc = self._write_stored(raw_name, pieces, size)
+            data_offset, crc = self._write_stored(raw_name, pieces, size, known_crc)
             stored = size
         self._state = "open"
         return self._enter(name, raw_name, key, crc, size, stored, header_offset, data_offset)
 
-    def _write_stored(self, raw_name: bytes, pieces: Iterable[Any], size: int) -> tuple[int, int]:
+    def _write_stored(
+        self, raw_name: bytes, pieces: Iterable[Any], size: int, known_crc: int | None
+    ) -> tuple[int, int]:
         """Write header and data of a member; return where its data begin, and their sum."""
         header_offset = self._offset
-        if size <= _SUM_FIRST or not self._seekable:
+        crc = known_crc
+        if crc is None and (size <= _SUM_FIRST or not self._seekable):
             crc = 0
             for piece in pieces:
                 crc = crc32(piece, crc)
+        if crc is not None:
             data_offset = self._begin(raw_name, crc, size, size)
             for piece in pieces:
                 self._write(piece)
@@ -327,7 +358,7 @@ class ArchiveWriter:
         """Do as `_write_stored`, and return the compressed length as well."""
         header_offset = self._offset
         packer = Deflater(pieces)
-        if self._seekable and size > _SMALL:
+        if self._seekable and size > SMALL_MEMBER:
             data_offset = self._begin(raw_name, 0, size, 0)
             for packed in packer:
                 self._write(packed)

@@ -24,6 +24,7 @@ __all__ = [
     "check_member",
     "header_bytes",
     "header_length",
+    "lengthened",
     "parse_header",
 ]
 
@@ -34,6 +35,8 @@ _MAX_DEPTH = 16
 # Arrays of items without bytes cost nothing in the file, whatever their shape.
 _MAX_EMPTY_ITEMS = 1 << 20
 _ALIGNMENT = 64
+# numpy.load refuses headers of more than 10,000 bytes unless it is told otherwise.
+_MAX_LENGTHENED = 8192
 #: Nearly every header is of this length.
 GLANCE = 128
 _MAX_SEEN = 4096
@@ -132,6 +135,19 @@ def header_bytes(dtype: np.dtype[Any], shape: tuple[int, ...], fortran_order: bo
         + b" " * padding
         + b"\n"
     )
+
+
+def lengthened(header: bytes, nbytes: int) -> bytes:
+    """Return an NPY header that is longer by so many bytes and says the same.
+
+    The header itself if it would become longer than every reader takes.
+    """
+    if len(header) + nbytes > _MAX_LENGTHENED:
+        return header
+    begin = 10 if header[6] == 1 else 12
+    length = len(header) + nbytes - begin
+    prefix = header[:8] + length.to_bytes(begin - 8, "little")
+    return prefix + header[begin:-1] + b" " * nbytes + b"\n"
 
 
 def header_length(start: bytes) -> int:
