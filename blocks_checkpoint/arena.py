@@ -3,6 +3,10 @@
 Memory that is new to a process is given to it page by page, as it is first
 touched, and that takes longer than the copying. Here it is touched once, and
 used for one save after another.
+
+Large arrays are summed as they are copied, while the processor's cache has
+their bytes. A thread that did it later would fetch them from memory once more,
+and take the time from training.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from .archive.crc import LIBRARY, combine, crc32
+from .archive.member_pieces import LARGE_ARRAY, PAGE, SMALL_MEMBER
 from .archive.parallel import available_cores, for_each
 
 __all__ = ["Arena", "Copies"]
@@ -22,12 +28,17 @@ __all__ = ["Arena", "Copies"]
 _ALIGNMENT = 64
 # One thread copies so much at a time; each then takes the next piece.
 _PIECE = 8 << 20
+# So much is copied, then summed: a core's cache still has it, and the
+# interpreter's lock, which is taken in between, is taken rarely.
+_STEP = 1 << 20
 # Below this, an array is not worth preparing for threads.
 _SMALL = 64 << 10
 # Below this, a second thread costs more than it saves.
 _WORTH_A_THREAD = 8 << 20
 # Two threads use all of the bandwidth of most machines.
 _THREADS = 2
+# Python's own library sums more slowly than memory is copied.
+_SUMS_ARE_CHEAP = LIBRARY != "zlib"
 
 
 class Copies:
@@ -38,10 +49,16 @@ class Copies:
     arrays : list of numpy.ndarray
         In the order of the originals. Not to be used once :meth:`release` was
         called.
+    crcs : list of int or None
+        CRC-32 of the bytes of each; None for small arrays, and for all where
+        summing takes longer than copying.
     """
 
-    def __init__(self, arena: Arena, memory: Any, arrays: list[Any]) -> None:
+    def __init__(
+        self, arena: Arena, memory: Any, arrays: list[Any], crcs: list[int | None]
+    ) -> None:
         self.arrays = arrays
+        self.crcs = crcs
         self._arena = arena
         self._memory = memory
 
@@ -98,8 +115,8 @@ class Arena:
         starts, total = _layout(originals)
         memory = self._take(total)
         copies: list[np.ndarray[Any, Any]] = []
-        pieces: list[tuple[Any, Any]] = []
-        for array, start in zip(originals, starts):
+        pieces: list[_Piece] = []
+        for number, (array, start) in enumerate(zip(originals, starts)):
             flags = array.flags
             is_fortran = flags.f_contiguous and not flags.c_contiguous
             copy: np.ndarray[Any, Any] = np.ndarray(
@@ -109,14 +126,14 @@ class Arena:
             if array.nbytes <= _SMALL and array.dtype.names is None:
                 np.copyto(copy, array)
             elif array.nbytes:
-                pieces += _pieces(copy, array)
-        for_each(_copy_piece, pieces, _threads(total))
-        return Copies(self, memory, copies)
+                pieces += _pieces(number, copy, array)
+        for_each(_Piece.copy, pieces, _threads(total))
+        return Copies(self, memory, copies, _crcs(pieces, len(copies)))
 
     def prepare(self, nbytes: int) -> None:
         """Touch memory for copies of so many bytes, before it is needed.
 
-        The arrays' bytes together, each rounded up to 64, are enough.
+        The arrays' bytes together, each rounded up to 4096, are enough.
         """
         memory = self._take(nbytes)
         pieces = range(0, memory.nbytes, _PIECE)
@@ -155,8 +172,8 @@ class Arena:
 
 
 def _aligned(nbytes: int) -> Any:
-    memory = np.empty(nbytes + _ALIGNMENT, dtype=np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    memory = np.empty(nbytes + PAGE, dtype=np.uint8)
+    start = -memory.ctypes.data % PAGE
     return memory[start : start + nbytes]
 
 
@@ -165,8 +182,10 @@ def _layout(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[int], int]:
     starts = []
     total = 0
     for array in arrays:
+        # From a page, a disk can fetch the bytes itself.
+        total += -total % (PAGE if array.nbytes >= LARGE_ARRAY else _ALIGNMENT)
         starts.append(total)
-        total += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        total += array.nbytes
     return starts, total
 
 
@@ -174,17 +193,50 @@ def _threads(nbytes: int) -> int:
     return min(_THREADS, available_cores()) if nbytes >= _WORTH_A_THREAD else 1
 
 
+class _Piece:
+    """A part of an array, and where it is copied to.
+
+    Attributes
+    ----------
+    number : int
+        Which array it is of.
+    nbytes : int
+    crc : int or None
+        Of the copy.
+    """
+
+    def __init__(self, number: int, target: Any, source: Any, is_summed: bool) -> None:
+        self.number = number
+        self.nbytes = target.nbytes
+        self.crc = 0 if is_summed else None
+        self._target = target
+        self._source = source
+
+    def copy(self) -> None:
+        """Copy the part, step by step if it is summed as well."""
+        if self.crc is None:
+            np.copyto(self._target, self._source)
+            return
+        rows = max(1, _STEP * len(self._target) // self.nbytes)
+        for start in range(0, len(self._target), rows):
+            copied = self._target[start : start + rows]
+            np.copyto(copied, self._source[start : start + rows])
+            self.crc = crc32(_octets(copied), self.crc)
+
+
 def _pieces(
-    target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]
-) -> Iterable[tuple[Any, Any]]:
+    number: int, target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]
+) -> Iterable[_Piece]:
     """Yield what to copy, and where to, so that threads can share the work."""
+    is_summed = _SUMS_ARE_CHEAP and source.nbytes > SMALL_MEMBER
     if not (source.flags.c_contiguous or source.flags.f_contiguous):
-        yield target, source
+        yield _Piece(number, target, source, is_summed)
         return
     # As bytes: what lies between the fields of a structure comes along.
     room, octets = _octets(target), _octets(source)
     for start in range(0, len(octets), _PIECE):
-        yield room[start : start + _PIECE], octets[start : start + _PIECE]
+        part = slice(start, start + _PIECE)
+        yield _Piece(number, room[part], octets[part], is_summed)
 
 
 def _octets(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -192,5 +244,10 @@ def _octets(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return in_order.reshape(-1).view(np.uint8)
 
 
-def _copy_piece(piece: tuple[Any, Any]) -> None:
-    np.copyto(*piece)
+def _crcs(pieces: Iterable[_Piece], count: int) -> list[int | None]:
+    """Return the sum of each of so many arrays, from those of its pieces."""
+    crcs: list[int | None] = [None] * count
+    for piece in pieces:
+        if piece.crc is not None:
+            crcs[piece.number] = combine(crcs[piece.number] or 0, piece.crc, piece.nbytes)
+    return crcs

@@ -22,7 +22,8 @@ class SaveCost:
         Copying the arrays into memory of the save's own; in the background only.
     checksum : float
         CRC-32 of the large members, on a second thread. That of the small ones
-        is part of writing.
+        is part of writing, and that of large arrays in the background part of
+        copying.
     write : float
         Handing bytes to the system; for a file that is written past its cache,
         also having the disk take them.

@@ -64,6 +64,8 @@ class Snapshot:
         Why the main loop is not part of it, if it should have been.
     copies : Copies or None
         The memory of the arrays, if they are copies.
+    crcs : dict of str to int
+        Member name to the CRC-32 of the array's bytes, where it is known.
     """
 
     pickles: dict[str, list[bytes]]
@@ -72,6 +74,7 @@ class Snapshot:
     cost: SaveCost = field(default_factory=SaveCost)
     failure: UnpicklableError | None = None
     copies: Copies | None = field(default=None, repr=False)
+    crcs: dict[str, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_arrays(cls, named: Sequence[tuple[str, np.ndarray[Any, Any]]]) -> Snapshot:
@@ -92,6 +95,9 @@ class Snapshot:
         members = [member for member, _ in self.arrays]
         self.copies = arena.copy(array for _, array in self.arrays)
         self.arrays = list(zip(members, self.copies.arrays))
+        self.crcs = {
+            member: crc for member, crc in zip(members, self.copies.crcs) if crc is not None
+        }
 
     def release(self) -> None:
         """Give back the memory of the copies; nothing can be written then."""
@@ -117,7 +123,7 @@ class Snapshot:
         with ArchiveWriter(file) as archive:
             for member, content in self.pickles.items():
                 archive.add_bytes(member, content)
-            archive.add_arrays(self.arrays)
+            archive.add_arrays(self.arrays, self.crcs)
             self.cost.write = time.perf_counter() - start
             self.cost.checksum = archive.checksum_seconds
             # The last member: a reader gets it and the directory behind it

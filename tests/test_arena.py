@@ -3,10 +3,12 @@
 import os
 import pickle
 import threading
+import zlib
 
 import numpy as np
 import pytest
 
+from blocks_checkpoint import arena as arena_module
 from blocks_checkpoint.arena import Arena
 
 try:
@@ -33,7 +35,12 @@ ARRAYS = {
     "bools": np.array([True, False, True]),
     "structured": structured,
     "large": np.random.RandomState(1).randint(0, 255, 17 << 20).astype(np.uint8),
+    "large-fortran": np.asfortranarray(np.random.RandomState(2).rand(1100, 1000)),
+    "large-every-other": np.random.RandomState(3).rand(1000, 500)[:, ::2],
+    "large-long-rows": np.random.RandomState(4).rand(3, 400_000)[:, ::2],
+    "large-structured": np.zeros(100_000, structured.dtype),
 }
+LARGE = [name for name in ARRAYS if name.startswith("large")]
 if ml_dtypes is not None:
     ARRAYS["bfloat16"] = np.arange(5).astype(ml_dtypes.bfloat16)
 
@@ -64,6 +71,32 @@ def test_bytes_between_the_fields_of_a_structure_come_along():
     array = np.frombuffer(os.urandom(5 * structured.itemsize), dtype=structured.dtype)
     (copy,) = Arena().copy([array]).arrays
     assert copy.view(np.uint8).tobytes() == array.view(np.uint8).tobytes()
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_sum_of_a_large_copy_is_that_of_its_bytes_as_they_lie(name):
+    copies = Arena().copy([ARRAYS["vector"], ARRAYS[name]])
+    order = "F" if name == "large-fortran" else "C"
+    assert copies.crcs == [None, zlib.crc32(ARRAYS[name].tobytes(order))]
+
+
+def test_sums_are_of_the_copies_not_of_what_the_originals_became():
+    array = ARRAYS["large"].copy()
+    copies = Arena().copy([array])
+    array[:] = 0
+    assert copies.crcs == [zlib.crc32(copies.arrays[0])]
+
+
+def test_nothing_is_summed_by_a_slow_library(monkeypatch):
+    monkeypatch.setattr(arena_module, "_SUMS_ARE_CHEAP", False)
+    copies = Arena().copy(ARRAYS.values())
+    assert set(copies.crcs) == {None}
+    assert all(map(same, copies.arrays, ARRAYS.values()))
+
+
+def test_copies_of_a_mebibyte_and_more_begin_at_a_page():
+    copies = Arena().copy([ARRAYS[name] for name in ["vector", "large", "matrix", "large-fortran"]])
+    assert [copy.ctypes.data % 4096 == 0 for copy in copies.arrays[1::2]] == [True, True]
 
 
 def test_many_arrays_stay_apart():
