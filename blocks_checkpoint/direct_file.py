@@ -4,8 +4,9 @@ A write through the cache takes memory for every page, copies into it, and
 starts the writing to the disk later. All of that is work of the processor, and
 takes it from the training that goes on meanwhile. Many disks can fetch the
 bytes from the memory of the process itself (``O_DIRECT``), as long as memory,
-length and place in the file are multiples of a block; so they are collected in
-a buffer first.
+length and place in the file are multiples of a page. Copies that a background
+save has made of large arrays are, and go out from where they lie; everything
+else is collected in a buffer first.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from .archive.member_pieces import PAGE
+
 if sys.platform != "win32":
     import fcntl
 
@@ -25,9 +28,17 @@ __all__ = ["DirectFile", "past_the_cache"]
 
 #: Below this, the cache costs little, and the file is soon read again.
 WORTH_IT = 32 << 20
-# A multiple of every block; so large that the interpreter's lock is taken
-# rarely, so small that the processor's cache still holds it.
+# In pages; so large that the interpreter's lock is taken rarely, so small that
+# the processor's cache still holds it.
 _BUFFER_BYTES = 4 << 20
+# So much is written at once from where it lies, for the same reason; no copy of
+# it has to fit into a cache.
+_AT_ONCE = 64 << 20
+# Less is copied: a request to the disk has a price, too.
+_WORTH_A_PLACE = 256 << 10
+# More is copied without the interpreter's lock, which a busy thread gives back
+# late.
+_WORTH_LETTING_GO = 64 << 10
 
 
 def past_the_cache(file: BinaryIO, nbytes: int) -> BinaryIO:
@@ -51,9 +62,11 @@ def past_the_cache(file: BinaryIO, nbytes: int) -> BinaryIO:
 
 
 class DirectFile:
-    """A file that is written in order, in whole buffers, past the cache.
+    """A file that is written in order, in whole pages, past the cache.
 
-    `flush` writes what is left, which is no whole buffer, through the cache,
+    What is given to be written may be looked at until the file is flushed.
+
+    `flush` writes what is left, which is no whole page, through the cache,
     and so does whatever is written after that. A file system that turns out
     not to take such writes gets the others.
 
@@ -67,7 +80,10 @@ class DirectFile:
         self._file = file
         # An anonymous map begins at a page; other memory may not.
         self._buffer: Any = np.frombuffer(mmap.mmap(-1, _BUFFER_BYTES), dtype=np.uint8)
-        self._held = 0
+        # Whole pages that come next in the file, and behind them what is in
+        # the buffer from `begin` to `end`.
+        self._pages: list[Any] = []
+        self._begin = self._end = 0
         self._is_direct = True
 
     def seekable(self) -> bool:
@@ -79,13 +95,7 @@ class DirectFile:
         source = np.frombuffer(data, dtype=np.uint8)
         total = len(source)
         while self._is_direct and len(source):
-            taken = min(len(source), len(self._buffer) - self._held)
-            # NumPy lets go of the interpreter's lock for this; a memoryview would not.
-            np.copyto(self._buffer[self._held : self._held + taken], source[:taken])
-            self._held += taken
-            source = source[taken:]
-            if self._held == len(self._buffer):
-                self._write_buffer()
+            source = source[self._take_pages(source) or self._hold(source) :]
         if len(source):
             self._file.write(source.data)
         return total
@@ -93,26 +103,71 @@ class DirectFile:
     def flush(self) -> None:
         """Write what was held back."""
         if self._is_direct:
+            self._write_pages()
             self._leave_direct_mode()
-            self._file.write(self._buffer[: self._held].data)
-            self._held = 0
+            # Also if it is nothing: the file takes note of where it ends.
+            self._file.write(self._buffer[self._begin : self._end].data)
+            self._begin = self._end = 0
 
-    def _write_buffer(self) -> None:
-        start = self._file.tell()
+    def _hold(self, source: np.ndarray[Any, Any]) -> int:
+        """Copy bytes into the buffer; return how many."""
+        room = self._buffer[self._end :][: len(source)]
+        if len(room) < _WORTH_LETTING_GO:
+            room.data[:] = source[: len(room)].data
+        else:
+            np.copyto(room, source[: len(room)])
+        self._end += len(room)
+        if self._end == len(self._buffer):
+            self._take_held()
+            self._write_pages()
+        return len(room)
+
+    def _take_pages(self, source: np.ndarray[Any, Any]) -> int:
+        """Note whole pages, to be written from where they are; return how many bytes."""
+        nbytes = len(source) - len(source) % PAGE
+        if nbytes < _WORTH_A_PLACE or self._end % PAGE or source.ctypes.data % PAGE:
+            return 0
+        self._take_held()
+        self._pages.append(source[:nbytes])
+        if sum(map(len, self._pages)) >= _AT_ONCE:
+            self._write_pages()
+        return nbytes
+
+    def _take_held(self) -> None:
+        """Note the pages that are in the buffer."""
+        if self._end > self._begin:
+            self._pages.append(self._buffer[self._begin : self._end])
+            self._begin = self._end
+
+    def _write_pages(self) -> None:
+        """Write the pages noted; what the buffer holds after them stays."""
+        pages, self._pages = self._pages, []
         try:
-            self._file.write(self._buffer.data)
+            while pages:
+                pages = _without_start(pages, os.writev(self._file.fileno(), pages))
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             # What the file system said of the mode, it does not say of the
             # write; or a write that was cut short has left the blocks.
             self._leave_direct_mode()
-            self._file.write(self._buffer[self._file.tell() - start :].data)
-        self._held = 0
+            for octets in pages:
+                self._file.write(octets.data)
+        if self._begin == self._end:
+            self._begin = self._end = 0
 
     def _leave_direct_mode(self) -> None:
         self._is_direct = False
         _set_direct(self._file, False)
+
+
+def _without_start(pieces: list[Any], nbytes: int) -> list[Any]:
+    """Return what is left of pieces behind their first bytes."""
+    for number, piece in enumerate(pieces):
+        if nbytes < len(piece):
+            return [piece[nbytes:], *pieces[number + 1 :]]
+        nbytes -= len(piece)
+    return []
 
 
 def _is_on_a_disk(file: BinaryIO) -> bool:
