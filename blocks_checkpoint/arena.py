@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .archive.crc import LIBRARY, combine, crc32
-from .archive.member_pieces import LARGE_ARRAY, PAGE, SMALL_MEMBER
+from .archive.member_pieces import PAGE, SMALL_MEMBER
 from .archive.parallel import available_cores, for_each
 
 __all__ = ["Arena", "Copies"]
@@ -183,7 +183,7 @@ def _layout(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[int], int]:
     total = 0
     for array in arrays:
         # From a page, a disk can fetch the bytes itself.
-        total += -total % (PAGE if array.nbytes >= LARGE_ARRAY else _ALIGNMENT)
+        total += -total % (PAGE if array.nbytes > SMALL_MEMBER else _ALIGNMENT)
         starts.append(total)
         total += array.nbytes
     return starts, total

@@ -83,6 +83,7 @@ class DirectFile:
         # Whole pages that come next in the file, and behind them what is in
         # the buffer from `begin` to `end`.
         self._pages: list[Any] = []
+        self._pages_bytes = 0
         self._begin = self._end = 0
         self._is_direct = True
 
@@ -129,7 +130,8 @@ class DirectFile:
             return 0
         self._take_held()
         self._pages.append(source[:nbytes])
-        if sum(map(len, self._pages)) >= _AT_ONCE:
+        self._pages_bytes += nbytes
+        if self._pages_bytes >= _AT_ONCE:
             self._write_pages()
         return nbytes
 
@@ -141,7 +143,7 @@ class DirectFile:
 
     def _write_pages(self) -> None:
         """Write the pages noted; what the buffer holds after them stays."""
-        pages, self._pages = self._pages, []
+        pages, self._pages, self._pages_bytes = self._pages, [], 0
         try:
             while pages:
                 pages = _without_start(pages, os.writev(self._file.fileno(), pages))

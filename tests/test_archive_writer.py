@@ -115,8 +115,8 @@ def test_array_data_begin_at_a_multiple_of_64_bytes(name_length):
 
 
 @pytest.mark.parametrize("before", [0, 1, 63, 64, 3900, 4096, 300_000])
-@pytest.mark.parametrize("nbytes", [1 << 20, (3 << 20) + 5])
-def test_data_of_a_large_array_begin_at_a_page(before, nbytes):
+@pytest.mark.parametrize("nbytes", [256 << 10, (256 << 10) + 1, (3 << 20) + 5])
+def test_data_of_an_array_of_256_kib_and_more_begin_at_a_page(before, nbytes):
     array = np.frombuffer(np.random.RandomState(before).bytes(nbytes), "u1")
     file = io.BytesIO()
     with ArchiveWriter(file) as writer:

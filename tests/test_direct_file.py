@@ -231,8 +231,8 @@ def array_of(count, dtype="<f8"):
 KINDS = {
     "small": lambda: np.arange(10),
     "nothing": lambda: np.zeros((0, 3)),
-    "not-at-a-page": lambda: array_of((1 << 17) - 1),
-    "at-a-page": lambda: array_of(1 << 17),
+    "not-at-a-page": lambda: array_of((1 << 15) - 17),
+    "at-a-page": lambda: array_of((1 << 15) + 1),
     "of-parts": lambda: array_of(3 * MIB + 5),
     "fortran": lambda: np.asfortranarray(array_of(2_001_000).reshape(1000, 2001)),
     "every-other": lambda: array_of(600_000).reshape(1000, 600)[:, ::2],

@@ -15,7 +15,6 @@ from .columns import Layout
 from .crc import combine, crc32
 from .member_names import all_plain, fault_of_name, folded
 from .member_pieces import (
-    LARGE_ARRAY,
     PAGE,
     SMALL_MEMBER,
     ArrayBytes,
@@ -159,7 +158,7 @@ class ArchiveWriter:
         if size <= SMALL_MEMBER and self._method == STORED:
             data = header + array.tobytes("F" if fortran_order else "C")
             return self._add_small(name, raw_name, key, data)
-        if array.nbytes >= LARGE_ARRAY and self._method == STORED:
+        if self._method == STORED:
             begin = self._offset + local_length(raw_name, STORED, size, self._offset)
             header = npy.lengthened(header, -(begin + len(header)) % PAGE)
         if crc is not None:

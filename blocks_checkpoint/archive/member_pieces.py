@@ -13,7 +13,6 @@ from .crc import crc32
 
 __all__ = [
     "CHUNK",
-    "LARGE_ARRAY",
     "PAGE",
     "SMALL_MEMBER",
     "ArrayBytes",
@@ -25,13 +24,12 @@ __all__ = [
 #: Longest piece. Large enough that the interpreter's lock is taken rarely: a
 #: training loop on another thread shall not feel it.
 CHUNK = 8 << 20
-#: Up to this size a member is copied and written together with its neighbours.
+#: Up to this size a member is copied and written together with its neighbours. The
+#: data of an array that is larger begin at a page.
 SMALL_MEMBER = 256 << 10
 #: A multiple of every block of a disk. From memory that begins at one, to a place
 #: in a file that does, bytes go without anybody copying them.
 PAGE = 4096
-#: From this size on, the data of an array begin at a page.
-LARGE_ARRAY = 1 << 20
 # Others (dates, records, dtypes of other libraries) are no buffers, or not always.
 _PLAIN_KINDS = frozenset("biufc")
 
