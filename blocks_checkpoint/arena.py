@@ -126,7 +126,8 @@ class Arena:
             if array.nbytes <= _SMALL and array.dtype.names is None:
                 np.copyto(copy, array)
             elif array.nbytes:
-                pieces += _pieces(number, copy, array)
+                room = memory[start : start + array.nbytes]
+                pieces += _pieces(number, copy, array, room)
         for_each(_Piece.copy, pieces, _threads(total))
         return Copies(self, memory, copies, _crcs(pieces, len(copies)))
 
@@ -205,38 +206,47 @@ class _Piece:
         Of the copy.
     """
 
-    def __init__(self, number: int, target: Any, source: Any, is_summed: bool) -> None:
+    def __init__(self, number: int, target: Any, source: Any, octets: Any, is_summed: bool) -> None:
         self.number = number
-        self.nbytes = target.nbytes
+        self.nbytes = octets.nbytes
         self.crc = 0 if is_summed else None
         self._target = target
         self._source = source
+        # The memory of the target.
+        self._octets = octets
 
     def copy(self) -> None:
         """Copy the part, step by step if it is summed as well."""
         if self.crc is None:
             np.copyto(self._target, self._source)
             return
-        rows = max(1, _STEP * len(self._target) // self.nbytes)
+        width = self.nbytes // len(self._target)
+        rows = max(1, _STEP // width)
         for start in range(0, len(self._target), rows):
-            copied = self._target[start : start + rows]
-            np.copyto(copied, self._source[start : start + rows])
-            self.crc = crc32(_octets(copied), self.crc)
+            end = start + rows
+            np.copyto(self._target[start:end], self._source[start:end])
+            self.crc = crc32(self._octets[start * width : end * width], self.crc)
 
 
 def _pieces(
-    number: int, target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]
+    number: int,
+    target: np.ndarray[Any, Any],
+    source: np.ndarray[Any, Any],
+    room: np.ndarray[Any, Any],
 ) -> Iterable[_Piece]:
-    """Yield what to copy, and where to, so that threads can share the work."""
+    """Yield what to copy, and where to, so that threads can share the work.
+
+    The room is the memory of the target.
+    """
     is_summed = _SUMS_ARE_CHEAP and source.nbytes > SMALL_MEMBER
     if not (source.flags.c_contiguous or source.flags.f_contiguous):
-        yield _Piece(number, target, source, is_summed)
+        yield _Piece(number, target, source, room, is_summed)
         return
     # As bytes: what lies between the fields of a structure comes along.
-    room, octets = _octets(target), _octets(source)
+    octets = _octets(source)
     for start in range(0, len(octets), _PIECE):
-        part = slice(start, start + _PIECE)
-        yield _Piece(number, room[part], octets[part], is_summed)
+        part = room[start : start + _PIECE]
+        yield _Piece(number, part, octets[start : start + _PIECE], part, is_summed)
 
 
 def _octets(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
