@@ -253,7 +253,7 @@ def test_save_that_fails_in_the_background_is_logged_before_it_ends_training(
     monkeypatch.setattr(PartialFile, "sync", fail)
     saving = Checkpoint(tmp_path / "run.zip", background=True, every_n_batches=1)
     with pytest.raises(SaveError, match="No space left"):
-        make_main_loop(saving, Do(note, before_batch=True)).run()
+        make_main_loop(Do(note, before_batch=True), saving).run()
     assert len(reports) == 1
     assert reports[0].startswith(f"{tmp_path}/run.zip is not saved: ")
 
