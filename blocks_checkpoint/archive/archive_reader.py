@@ -19,7 +19,8 @@ from .byte_source import ByteSource, Source
 from .columns import Columns, PlainMembers
 from .crc import crc32
 from .directory import read_directory
-from .member_bytes import SMALL, MemberBytes, fault_of_expansion
+from .member_bytes import MemberBytes, fault_of_expansion
+from .member_pieces import SMALL_MEMBER
 from .npy import ArrayHeader
 from .parallel import for_each
 from .small_arrays import read_small_array, read_small_arrays
@@ -202,7 +203,10 @@ class ArchiveReader:
         try:
             return self.members[name]
         except KeyError:
-            raise LoadError("there is no such member", path=self.path, member=name) from None
+            raise self._no_member(name) from None
+
+    def _no_member(self, name: str) -> LoadError:
+        return LoadError("there is no such member", path=self.path, member=name)
 
     def _by_size(self, names: list[str]) -> tuple[Columns, list[Member]]:
         """Part what can be read in batches from what is worth threads."""
@@ -210,11 +214,10 @@ class ArchiveReader:
             try:
                 columns = self.members.columns_of(names)
             except KeyError as error:
-                self._member(error.args[0])
-                raise
-            places = np.flatnonzero(columns.sizes > SMALL).tolist()
+                raise self._no_member(error.args[0]) from None
+            places = np.flatnonzero(columns.sizes > SMALL_MEMBER).tolist()
             large = [self._member(names[place]) for place in places]
-            return columns.at(np.flatnonzero(columns.sizes <= SMALL)), large
+            return columns.at(np.flatnonzero(columns.sizes <= SMALL_MEMBER)), large
         members = [self._member(name) for name in names]
         large = [member for member in members if not _is_small(member)]
         return Columns.of(filter(_is_small, members)), large
@@ -303,4 +306,4 @@ def _map_privately(descriptor: int, size: int) -> mmap.mmap:
 
 
 def _is_small(member: Member) -> bool:
-    return member.size <= SMALL and not member.compression
+    return member.size <= SMALL_MEMBER and not member.compression

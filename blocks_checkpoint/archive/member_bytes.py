@@ -11,12 +11,11 @@ from . import zip_structures as zs
 from .byte_source import ByteSource
 from .crc import crc32
 from .directory import Directory
+from .member_pieces import SMALL_MEMBER
 from .zip_structures import Member
 
-__all__ = ["SMALL", "MemberBytes", "fault_of_expansion"]
+__all__ = ["MemberBytes", "fault_of_expansion"]
 
-#: Members up to this size are read with their local header in one call.
-SMALL = 256 << 10
 _CHUNK = 1 << 20
 # What compression is believed to have made of a member that is no array: up to
 # the first number of bytes anything, beyond it so many times what is stored.
@@ -84,7 +83,7 @@ class MemberBytes:
         """Return the checked bytes of a member."""
         if member.compression:
             return b"".join(self.chunks(member))
-        if self.directory.is_ours and member.size <= SMALL:
+        if self.directory.is_ours and member.size <= SMALL_MEMBER:
             # With its header, in one call.
             header = own_header(member)
             raw = self.source.read_at(member.header_offset, len(header) + member.size, member.name)

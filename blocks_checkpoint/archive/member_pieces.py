@@ -24,7 +24,8 @@ __all__ = [
 #: Longest piece. Large enough that the interpreter's lock is taken rarely: a
 #: training loop on another thread shall not feel it.
 CHUNK = 8 << 20
-#: Up to this size a member is copied and written together with its neighbours. The
+#: Up to this size a member is copied and written together with its neighbours, and
+#: read so, or at least with its local header in one call. The
 #: data of an array that is larger begin at a page.
 SMALL_MEMBER = 256 << 10
 #: A multiple of every block of a disk. From memory that begins at one, to a place
