@@ -220,7 +220,6 @@ class Checkpoint(Deferring):
         self._warned: set[str] = set()
         self._saved_on_interrupt: dict[str, int] = {}
         self._has_saved = False
-        self._failures: list[Exception] = []
         self._saves = Saves(self._background, self._prover, self.record_cost)
         self.continued_from: str | None = None
 
@@ -229,7 +228,6 @@ class Checkpoint(Deferring):
             "_warned",
             "_saved_on_interrupt",
             "_has_saved",
-            "_failures",
             "_saves",
             "continued_from",
         )
@@ -254,9 +252,9 @@ class Checkpoint(Deferring):
     def dispatch(self, callback_name: Any, *args: Any) -> None:
         """Save if a condition, the clock or a signal says so."""
         event = str(callback_name)
-        self._hear_of_failures()
+        self._saves.record_failures()
         if event not in LAST_EVENTS:
-            self._raise_failure()
+            self._saves.raise_failure()
         self._saves.record_costs()
         if self._prover is not None:
             self._prover.report()
@@ -286,8 +284,8 @@ class Checkpoint(Deferring):
             self._saves.wait()
             self._save_as_asked(callback_name, args)
             self._saves.wait()
-            self._hear_of_failures()
-            self._raise_failure()
+            self._saves.record_failures()
+            self._saves.raise_failure()
             self._saves.record_costs()
         except BaseException:
             # The main loop ends with this error, whatever was to come.
@@ -340,7 +338,7 @@ class Checkpoint(Deferring):
             logger.info("a save is being written; the one at %s is skipped", iterations_done)
             return
         # The log that is saved now is to have it.
-        self._hear_of_failures()
+        self._saves.record_failures()
         signalled = self._signals.take()
         if self._schedule is not None:
             self._schedule.begin(begin)
@@ -429,18 +427,6 @@ class Checkpoint(Deferring):
             protected.append(self.continued_from)
         may_fail = self.on_failure == "warn"
         self._saves.write(Save(prepared, target, record, protected, signalled, may_fail))
-
-    def _hear_of_failures(self) -> None:
-        """Write into the log what went wrong in the background."""
-        failures = list(self._saves.failures())
-        if self.on_failure == "raise":
-            self._failures += failures
-
-    def _raise_failure(self) -> None:
-        """Raise what was heard of since the last call, the first of several."""
-        failures, self._failures = self._failures, []
-        if failures:
-            raise failures[0]
 
     def _path_for(self, event: str, args: tuple[Any, ...]) -> str | None:
         _, from_user = self.parse_args(event, args)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -78,9 +77,10 @@ class Saves:
         self._searches = Searches()
         # The thread that writes adds to these, and training takes from them: it
         # alone changes the log.
-        self._failed: list[tuple[SaveRecord, Exception]] = []
+        self._failed: list[tuple[Save, Exception]] = []
         self._costs: list[tuple[SaveRecord, SaveCost]] = []
         self._answered: list[tuple[SaveRecord, float]] = []
+        self._to_raise: list[Exception] = []
         self._cost_before: SaveCost | None = None
         self._cost_now: SaveCost | None = None
 
@@ -95,8 +95,8 @@ class Saves:
         ------
         SaveError
             It could not be written while training waited. What goes wrong
-            beside it is logged at once, since nobody may ever ask, and is told
-            by :meth:`failures`.
+            beside it is logged at once, since nobody may ever ask, and raised
+            by :meth:`raise_failure`, unless the save may fail.
         """
         self._cost_now = save.prepared.snapshot.cost
         if self._background is None:
@@ -108,7 +108,7 @@ class Saves:
                 self._finish(save)
             except Exception as error:
                 log_failure(error, save.record.path, training_goes_on=save.may_fail)
-                self._failed.append((save.record, error))
+                self._failed.append((save, error))
 
         if not self._background.submit(job, save.record.forget):
             save.record.forget()
@@ -137,12 +137,19 @@ class Saves:
         if self._background is not None:
             self._background.wait()
 
-    def failures(self) -> Iterator[Exception]:
-        """Write into the training log what went wrong beside the training; give each error once."""
+    def record_failures(self) -> None:
+        """Write into the training log what went wrong beside the training."""
         while self._failed:
-            record, error = self._failed.pop(0)
-            record.fail(error)
-            yield error
+            save, error = self._failed.pop(0)
+            save.record.fail(error)
+            if not save.may_fail:
+                self._to_raise.append(error)
+
+    def raise_failure(self) -> None:
+        """Raise what was recorded since the last call and training must not survive, the first."""
+        errors, self._to_raise = self._to_raise, []
+        if errors:
+            raise errors[0]
 
     def training_waited(self, seconds: float) -> None:
         """Add to the cost of the save made last how long training waited for it."""
