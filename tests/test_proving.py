@@ -37,14 +37,19 @@ def test_fresh_process_says_that_a_file_loads_and_leaves_it_as_it_is(path, caplo
     assert sorted(os.listdir(path.parent)) == ["run.zip", "run.zip.proof.json"]
 
 
-def test_file_that_does_not_load_is_reported_with_the_reason(tmp_path, caplog):
-    path = tmp_path / "run.zip"
+def proving_in_vain(path):
+    """Begin to prove a file that holds what is in this process, and not in the next one."""
     main_loop = make_main_loop(Checkpoint(path), epochs=1)
-    # There in this process, and not in the next one.
     main_loop.thing = Vanishing()
     main_loop.run()
     prover = Prover()
     prover.start(path)
+    return prover
+
+
+def test_file_that_does_not_load_is_reported_with_the_reason(tmp_path, caplog):
+    path = tmp_path / "run.zip"
+    prover = proving_in_vain(path)
     proof = prover.wait()
     assert not proof.loads
     assert "gone in this process" in proof.reason
@@ -68,11 +73,7 @@ def test_proof_of_another_file_of_that_name_is_none(path):
 def test_file_that_does_not_load_is_reported_though_it_was_replaced_meanwhile(tmp_path, caplog):
     """Saves may come faster than a fresh process can load."""
     path = tmp_path / "run.zip"
-    main_loop = make_main_loop(Checkpoint(path), epochs=1)
-    main_loop.thing = Vanishing()
-    main_loop.run()
-    prover = Prover()
-    prover.start(path)
+    prover = proving_in_vain(path)
     prover._process.wait()
     make_main_loop(Checkpoint(path), epochs=1).run()
     assert not prover.report().loads
